@@ -1,13 +1,17 @@
 """Named random streams: one seed gives every stream of a fit.
 
-A stream is found by its name alone (``fold_in`` of the root key with a hash of each part of the
-name), so adding a dataset or a replica never shifts the numbers another one gets.
+A stream is found by its name alone, so adding a dataset or a replica never shifts the numbers
+another one gets. What is drawn on the host (pseudodata, splits, initial weights) comes from NumPy's
+``SeedSequence`` with the hashed name as spawn key: microseconds per stream, float64 draws. What is
+drawn inside compiled programs (dropout, shuffling) comes from ``jax.random.fold_in`` over the same
+words.
 """
 
 from __future__ import annotations
 
 import hashlib
 import operator
+from functools import cache
 from typing import Any
 
 import jax
@@ -65,15 +69,19 @@ def stream(seed: int, *names: str | int) -> np.random.Generator:
     >>> bool((a == b).all())
     True
     """
-    words = np.asarray(jax.random.key_data(key(seed, *names)), dtype=np.uint64)
-    return np.random.Generator(np.random.Philox(key=words))
+    return np.random.Generator(np.random.Philox(_sequence(seed, names)))
 
 
 def integer(seed: int, *names: str | int) -> int:
     """Return the 31-bit integer of the stream ``names`` (for libraries that want a plain seed)."""
-    return int(np.asarray(jax.random.key_data(key(seed, *names)))[-1] & 0x7FFFFFFF)
+    return int(_sequence(seed, names).generate_state(1)[0] & 0x7FFFFFFF)
 
 
+def _sequence(seed: int, names: tuple[str | int, ...]) -> np.random.SeedSequence:
+    return np.random.SeedSequence(checked_seed(seed), spawn_key=tuple(_word(name) for name in names))
+
+
+@cache
 def _word(name: str | int) -> int:
     if isinstance(name, str):
         return int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "big")
