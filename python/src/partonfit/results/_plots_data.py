@@ -1,0 +1,216 @@
+"""Figures that lay the theory beside the data: chi2 bars, and data against theory by dataset."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from partonfit._errors import SettingError, nearest
+from partonfit.results import _plot_style as style
+
+MAX_PANELS = 30
+"""Panels in one figure of a dataset; a dataset with more values of Q2 shows every n-th."""
+
+
+def plot_chi2(fit: Any, *, covariance: str = "experimental") -> Any:
+    """Draw chi2 per point of the central member, one bar for each dataset.
+
+    The grey band is 1 +- sqrt(2/N), what a perfect theory would give for N points.
+    """
+    table = fit.chi2(covariance)
+    rows = list(table.datasets)
+    names, n = [r.name for r in rows], np.array([r.n_data for r in rows])
+    values = np.array([r.chi2 for r in rows]) / n
+    figure = style.new_figure(8.4, 1.4 + 0.42 * len(rows))
+    with style.styled():
+        panel = figure.subplots()
+        y = np.arange(len(rows))[::-1]
+        spread = np.sqrt(2 / n)
+        panel.barh(y, 2 * spread, left=1 - spread, height=0.9, color="#d9d9d9", zorder=0)
+        panel.barh(y, values, height=0.55, color=style.colour(0))
+        total = table.total / table.n_data
+        panel.axvline(total, color=style.colour(1), lw=1.6)
+        panel.axvline(1.0, color=style.GREY, lw=0.8, ls=":")
+        edge = 1.18 * max(values.max(), total, (1 + spread).max())
+        for yy, value, count in zip(y, values, n, strict=True):
+            panel.annotate(f" {value:.2f}  (N = {count})", (max(value, total), yy), va="center", fontsize=8.5)
+        panel.set_yticks(y, names, fontsize=8.5)
+        panel.tick_params(axis="y", which="both", left=False, right=False)
+        panel.set(xlim=(0, 1.15 * edge), ylim=(-0.7, len(rows) - 0.3), xlabel=rf"$\chi^2/N$ ({covariance} covariance)")
+        panel.set_title(rf"all {table.n_data} points: $\chi^2/N$ = {total:.3f} (line);  grey: 1 $\pm\sqrt{{2/N}}$",
+                        fontsize=9.5)  # fmt: skip
+    return figure
+
+
+@dataclass(frozen=True)
+class _Points:
+    """One dataset with its theory, arrays (data,); ``spread`` is NaN for a single replica."""
+
+    name: str
+    x: np.ndarray
+    q2: np.ndarray
+    values: np.ndarray
+    uncorrelated: np.ndarray
+    total: np.ndarray
+    theory: np.ndarray
+    spread: np.ndarray
+
+    def ratio(self, by: np.ndarray) -> _Points:
+        size = np.abs(by)
+        return _Points(
+            self.name, self.x, self.q2, self.values / by, self.uncorrelated / size, self.total / size,
+            self.theory / by, self.spread / size,
+        )  # fmt: skip
+
+
+def plot_data(fit: Any, *, dataset: str | None = None, normalised: str | None = None) -> Any:
+    """Draw one dataset against the theory of the fit.
+
+    Parameters
+    ----------
+    fit
+        The fit.
+    dataset
+        Its name; the first of the fit by default.
+    normalised
+        ``"theory"`` divides everything by the central prediction, ``"data"`` by the measured value.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Panels of equal Q2 with x along the axis; points without these kinematics in order of index.
+        Inner error bars are statistical, outer ones the total. The band is mean +- 1 sigma of the
+        replicas. Correlated shifts are not applied to the data.
+    """
+    if normalised not in (None, "theory", "data"):
+        msg = f"normalised must be 'theory', 'data' or None, not {normalised!r}."
+        raise SettingError(msg)
+    points = _points(fit, dataset)
+    shown = points if normalised is None else points.ratio(points.theory if normalised == "theory" else points.values)
+    groups = _groups(points)
+    if len(groups) <= 1:
+        return _draw_by_index(shown, normalised)
+    return _draw_panels(shown, groups, normalised)
+
+
+def _points(fit: Any, name: str | None) -> _Points:
+    names = list(fit.data.names)
+    name = names[0] if name is None else name
+    if name not in names:
+        msg = f"This fit has no dataset {name!r}. {nearest(name, names, what='dataset')}"
+        raise SettingError(msg)
+    where = names.index(name)
+    source = fit.data.datasets[where]
+    start = sum(d.values.size for d in fit.data.datasets[:where])
+    rows = slice(start, start + source.values.size)
+    predictions = np.asarray(fit.predictions())[:, rows]
+    spread = predictions.std(axis=0, ddof=1) if len(predictions) > 1 else np.full(predictions.shape[1], np.nan)
+    blank = np.full(source.values.size, np.nan)
+    total = np.sqrt(np.diag(fit.data.covariance())[rows])
+    return _Points(
+        name, np.asarray(source.kinematics.get("x", blank)), np.asarray(source.kinematics.get("q2", blank)),
+        np.asarray(source.values), np.asarray(source.stat), total, predictions.mean(axis=0), spread,
+    )  # fmt: skip
+
+
+def _groups(points: _Points) -> list[tuple[float, np.ndarray]]:
+    """Return (Q2, row numbers by rising x) for every Q2, at most ``MAX_PANELS`` of them."""
+    if not (np.isfinite(points.x).all() and np.isfinite(points.q2).all()):
+        return []
+    rounded = np.array([float(f"{q:.5g}") for q in points.q2])
+    values = np.unique(rounded)
+    if len(values) > MAX_PANELS:
+        values = values[np.unique(np.linspace(0, len(values) - 1, MAX_PANELS).round().astype(int))]
+    found = []
+    for q2 in values:
+        rows = np.flatnonzero(rounded == q2)
+        found.append((float(q2), rows[np.argsort(points.x[rows])]))
+    return found
+
+
+def _draw_panels(points: _Points, groups: list[tuple[float, np.ndarray]], normalised: str | None) -> Any:
+    columns = 5 if len(groups) > 9 else 3
+    rows = -(-len(groups) // columns)
+    figure = style.new_figure(2.5 * columns + 0.4, 1.75 * rows + 0.9)
+    with style.styled():
+        axes = figure.subplots(rows, columns, sharex=True, sharey=normalised is not None, squeeze=False).ravel()
+        for panel, (q2, chosen) in zip(axes, groups, strict=False):
+            handles = _draw_points(panel, points, chosen, points.x[chosen], joined=normalised != "data")
+            panel.set_xscale("log")
+            panel.minorticks_off()
+            panel.tick_params(labelsize=8)
+            number = f"{q2:.4g}" if q2 < 1e4 else f"{q2:.0f}"
+            panel.text(0.05, 0.06, f"$Q^2$ = {number} GeV$^2$", transform=panel.transAxes, fontsize=8)
+            _panel_limits(panel, points, chosen, normalised)
+        for spare in axes[len(groups) :]:
+            spare.set_visible(False)
+        for column in range(columns):
+            visible = [i for i in range(column, len(groups), columns)]
+            axes[visible[-1]].tick_params(labelbottom=True)
+        figure.supxlabel("$x$", fontsize=11)
+        figure.supylabel(_y_words(points.name, normalised), fontsize=11)
+    _data_legend(figure, handles, points, skipped=points.values.size - sum(len(c) for _, c in groups))
+    return figure
+
+
+def _draw_by_index(points: _Points, normalised: str | None) -> Any:
+    figure = style.new_figure(8.4, 4.2)
+    chosen = np.arange(points.values.size)
+    with style.styled():
+        panel = figure.subplots()
+        handles = _draw_points(panel, points, chosen, chosen.astype(float), joined=False)
+        panel.set(xlabel="point", ylabel=_y_words(points.name, normalised))
+    _data_legend(figure, handles, points, skipped=0)
+    return figure
+
+
+def _draw_points(panel: Any, points: _Points, chosen: np.ndarray, where: np.ndarray, *, joined: bool) -> list[Any]:
+    """Draw one panel; ``joined`` theory is a line with a band, else (or alone) a dash with a thick bar."""
+    theory, spread, hue = points.theory[chosen], points.spread[chosen], style.colour(1)
+    handle: Any
+    if joined and len(chosen) > 1:
+        (handle,) = panel.plot(where, theory, color=hue, lw=1.4)
+    else:
+        (handle,) = panel.plot(where, theory, "_", color=hue, ms=9, mew=1.6)
+    if np.isfinite(spread).all():
+        if joined and len(chosen) > 1:
+            band = panel.fill_between(where, theory - spread, theory + spread, color=hue, alpha=0.35, lw=0)
+            handle = (handle, band)
+        else:
+            panel.errorbar(where, theory, yerr=spread, fmt="none", ecolor=hue, elinewidth=4, alpha=0.35)
+    values = points.values[chosen]
+    panel.errorbar(where, values, yerr=points.total[chosen], fmt="none", ecolor="black", elinewidth=0.8)
+    inner = panel.errorbar(where, values, yerr=points.uncorrelated[chosen], fmt="o", color="black", ms=2.8,
+                           elinewidth=0.8, capsize=1.8)  # fmt: skip
+    return [inner, handle]
+
+
+def _panel_limits(panel: Any, points: _Points, chosen: np.ndarray, normalised: str | None) -> None:
+    """Leave room for the Q2 label below; a ratio axis follows the bulk of all points."""
+    if normalised:
+        reach = np.quantile(np.abs(points.theory - points.values) + points.total, 0.9)
+        half = float(np.clip(1.2 * reach, 0.05, 1.0))
+        panel.set_ylim(1 - 1.5 * half, 1 + half)
+        panel.axhline(1.0, color=style.GREY, lw=0.6, zorder=0)
+        return
+    low = np.min(np.minimum(points.values - points.total, points.theory)[chosen])
+    high = np.max(np.maximum(points.values + points.total, points.theory)[chosen])
+    panel.set_ylim(low - 0.3 * (high - low), high + 0.1 * (high - low))
+
+
+def _y_words(name: str, normalised: str | None) -> str:
+    word = r"$\sigma_{\mathrm{red}}$" if "SIGMARED" in name else "$F_2$" if name.endswith("F2") else "observable"
+    if normalised is None:
+        return word
+    return f"{word} / fit" if normalised == "theory" else f"{word} / data"
+
+
+def _data_legend(figure: Any, handles: list[Any], points: _Points, skipped: int) -> None:
+    labels = ["data (inner bar: statistical, outer: total)", r"fit, mean $\pm$ 1$\sigma$"]
+    if not np.isfinite(points.spread).all():
+        labels[1] = "fit, one replica"
+    title = points.name + (f"   ({skipped} points at other $Q^2$ not shown)" if skipped else "")
+    with style.styled():
+        figure.legend(handles, labels, loc="outside upper center", ncols=2, title=title)
