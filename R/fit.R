@@ -1,0 +1,133 @@
+#' Fit parton distribution functions to data
+#'
+#' Trains `replicas` neural networks, each on its own pseudodata and its own split into training and
+#' validation points, all in one compiled program. The spread of the replicas is the uncertainty.
+#'
+#' The network gives the combinations Sigma, g, V, V3, V8, T3, T8 and T15 at Q0 = 1.65 GeV as
+#' functions of x; preprocessing factors steer the limits of small and large x, and the sum rules fix
+#' the normalisations. The chi2 of a replica uses the t0 covariance, so that multiplicative
+#' uncertainties do not bias it. Nothing is trained before every argument has been checked and the
+#' data have been matched with the tables.
+#'
+#' Esc or Ctrl-C ends the training: the best weights so far are returned, with a warning of class
+#' `partonfit_warning_interrupted`.
+#'
+#' A replica that fails does not disturb the others. It is left out of averages and says why in the
+#' column `sentence` of `as.data.frame(fit, what = "replicas")`.
+#'
+#' @param data A choice made by [pdf_data()], or what that function takes: `"hera"`, names of
+#'   datasets, or a list of names and lists.
+#' @param theory `"hera"` for the tables the package carries (NNLO), or a folder of
+#'   `.pineappl.lz4` tables.
+#' @param ... No further arguments; a misspelt one is an error.
+#' @param model Reserved for other models than the default network; `NULL` for now.
+#' @param replicas Number of replicas, a whole number.
+#' @param seed A whole number from 0 on: the same seed gives the same fit. `NULL` draws one from R's
+#'   random numbers, so that [set.seed()] governs; a number leaves R's stream alone. The seed that was
+#'   used is stored in the fit.
+#' @param t0 The PDF whose predictions define the t0 covariance: `"toy"` (a known parametrisation) or
+#'   an earlier fit made by this function.
+#' @param control Settings of the training, by [fit_control()].
+#' @param verbose Show progress? `NULL` means: in an interactive session.
+#'
+#' @return An object of class `pdf_fit`: a list of plain R values that survives [saveRDS()]. Printing,
+#'   summaries, [chi2()] and plots at the stored scales (Q0 and 100 GeV) need no Python.
+#' @section Errors:
+#' Wrong arguments are errors of class `partonfit_error_argument`; an unknown dataset or unsound data
+#' `partonfit_error_data`; a missing or broken table `partonfit_error_theory`; Python or a library
+#' that is missing `partonfit_error_python`. All have the class `partonfit_error` too.
+#' @seealso [predict.pdf_fit()], [autoplot.pdf_fit()], [chi2()], [write_lhapdf()], [report()]
+#' @examples
+#' \dontrun{
+#' fit <- fit_pdf("hera", replicas = 100, seed = 1)
+#' fit
+#' plot(fit, flavours = c("g", "u_v", "d_v", "sea"), Q = 100)
+#' }
+#' @export
+fit_pdf <- function(data = "hera", theory = "hera", ..., model = NULL, replicas = 100, seed = NULL,
+                    t0 = "toy", control = fit_control(), verbose = NULL) {
+  check_dots(...)
+  arguments <- list(
+    data = as_pdf_data(data),
+    theory = check_string(theory),
+    replicas = check_whole(replicas, min = 1),
+    t0 = check_t0(t0),
+    control = check_control(control)
+  )
+  check_no_model(model)
+  verbose <- wants_progress(verbose)
+  arguments$seed <- check_seed(seed)
+  run_fit(arguments, verbose, call = rlang::current_env())
+}
+
+# Plain inputs in, one call of the core, the object out.
+run_fit <- function(arguments, verbose, call) {
+  parts <- call_core(
+    "fit",
+    as_python_entries(arguments$data$entries),
+    arguments$data$cuts,
+    arguments$theory,
+    replicas = arguments$replicas,
+    seed = arguments$seed,
+    t0 = t0_for_core(arguments$t0),
+    control = arguments$control,
+    progress = progress_callback(verbose),
+    .call = call
+  )
+  fit <- new_pdf_fit(parts, arguments)
+  if (fit$interrupted) warn_interrupted(fit, call)
+  fit
+}
+
+warn_interrupted <- function(fit, call) {
+  warn_partonfit("interrupted", c(
+    "The fit was interrupted; this is the best so far.",
+    i = "{sum(fit$replicas$kept)} of {nrow(fit$replicas)} replicas can be used."
+  ), call = call)
+}
+
+check_t0 <- function(t0, call = rlang::caller_env()) {
+  if (inherits(t0, "pdf_fit")) return(t0)
+  check_string(t0, "t0", hint = "{.val toy}, or a fit made by {.fn fit_pdf}.", call = call)
+}
+
+t0_for_core <- function(t0) {
+  if (!inherits(t0, "pdf_fit")) return(t0)
+  list(fit = load_in_core(t0))
+}
+
+check_no_model <- function(model, call = rlang::caller_env()) {
+  if (!is.null(model)) {
+    abort_argument("model", "{.code NULL}: only the default network is offered so far", model,
+      call = call)
+  }
+}
+
+#' Fit again with something changed
+#'
+#' Repeats the call of [fit_pdf()] that made `object`, with the arguments given here in place of its
+#' own.
+#'
+#' @param object A fit made by [fit_pdf()].
+#' @param ... Arguments of [fit_pdf()] to change, by name. The seed stays the same unless it is given.
+#'
+#' @return A new fit.
+#' @section Errors: Those of [fit_pdf()].
+#' @examples
+#' \dontrun{
+#' fit2 <- update(fit, data = pdf_data("hera", q2min = 10))
+#' }
+#' @importFrom stats update
+#' @export
+update.pdf_fit <- function(object, ...) {
+  changed <- list(...)
+  if (length(changed) && (is.null(names(changed)) || any(names(changed) == ""))) {
+    abort_partonfit("argument", c(
+      "Arguments to change must be named.",
+      i = "Write for instance {.code update(fit, replicas = 50)}."
+    ))
+  }
+  arguments <- object$arguments
+  arguments$control <- structure(arguments$control, class = "fit_control")
+  do.call(fit_pdf, utils::modifyList(arguments, changed, keep.null = TRUE))
+}

@@ -1,0 +1,371 @@
+"""What the R package calls: plain values in, plain values out.
+
+This is the only module that knows R exists, and it holds no physics. What crosses the border are
+scalars, strings, flat lists, dictionaries of columns of equal length, byte arrays, and contiguous
+NumPy arrays of float64 or int64; a missing number is NaN, never None.
+
+Fits live here under an id (a hash of their bytes), a few at a time: R keeps the bytes and hands
+them back when it wants something of a fit that is no longer here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import platform
+import sys
+import tempfile
+import zipfile
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import partonfit as pf
+from partonfit._errors import SettingError, StorageError
+from partonfit._vocabulary import NAMES
+
+_STORED_Q = 100.0
+_KEEP_FITS = 4
+_fits: OrderedDict[str, Any] = OrderedDict()
+
+
+def version() -> str:
+    """Return the version of the core."""
+    return pf.__version__
+
+
+# --- fitting ---------------------------------------------------------------------------------------
+
+
+def fit(
+    data: Any,
+    cuts: Mapping[str, float] | None,
+    theory: str,
+    *,
+    replicas: int,
+    seed: int,
+    t0: Any,
+    control: Mapping[str, Any],
+    progress: Callable[[int, int, dict[str, float]], Any] | None = None,
+) -> dict[str, Any]:
+    """Fit and return everything the R object holds.
+
+    Parameters
+    ----------
+    data, cuts
+        As :func:`partonfit.load_data` takes them.
+    theory
+        A name or a folder.
+    replicas, seed, t0
+        As in :func:`partonfit.fit_pdf`; ``t0`` may be ``{"fit": id}``.
+    control
+        Arguments of :func:`partonfit.fit_control`.
+    progress
+        Called with (step, total, metrics), metrics being plain floats.
+
+    Returns
+    -------
+    dict
+        ``id``, ``state`` (bytes), ``settings`` and ``provenance`` (JSON), scalars, and tables as
+        dictionaries of columns.
+    """
+    result = pf.fit_pdf(
+        pf.load_data(data, **(cuts or {})),
+        theory,
+        replicas=replicas,
+        seed=seed,
+        t0=_pdf_of(t0),
+        control=pf.fit_control(**control),
+        progress=_plain_progress(progress),
+    )
+    state = _to_bytes(result)
+    name = hashlib.sha256(state).hexdigest()
+    _remember(name, result)
+    return {"id": name, "state": bytearray(state), "seed": seed, **describe(result)}
+
+
+def describe(result: Any) -> dict[str, Any]:
+    """Return the plain tables of a fit (see :func:`fit`)."""
+    predictions = np.asarray(result.predictions(), dtype=float)
+    return {
+        "q0": float(result.q0),
+        "interrupted": any(s.status == "interrupted" for s in result.statuses),
+        "settings": json.dumps(result.settings, default=str),
+        "provenance": json.dumps(result.provenance, default=str),
+        "summary": _summary(result, predictions),
+        "replicas": _replica_columns(result),
+        "chi2": _chi2_columns(result),
+        "pdfs": _pdf_columns(result),
+        "points": _point_columns(result, predictions),
+        "history": _history_columns(result),
+        "timings": _timing_columns(result.provenance.get("timings", {})),
+    }
+
+
+def _pdf_of(t0: Any) -> Any:
+    return _recall(t0["fit"]) if isinstance(t0, Mapping) else t0
+
+
+def _plain_progress(callback: Callable[..., Any] | None) -> Callable[..., None] | None:
+    if callback is None:
+        return None
+
+    def report(step: int, total: int, metrics: Mapping[str, Any]) -> None:
+        callback(int(step), int(total), {name: float(value) for name, value in metrics.items()})
+
+    return report
+
+
+# --- tables ----------------------------------------------------------------------------------------
+
+
+def _column(values: Iterable[Any], kind: str) -> Any:
+    if kind == "text":
+        return [str(v) for v in values]
+    if kind == "flag":
+        return [bool(v) for v in values]
+    dtype = np.int64 if kind == "whole" else np.float64
+    return np.ascontiguousarray(np.fromiter(values, dtype=dtype))
+
+
+def _replica_columns(result: Any) -> dict[str, Any]:
+    statuses = result.statuses
+    kinds = {
+        "replica": "whole", "status": "text", "sentence": "text", "epoch": "whole",
+        "best_epoch": "whole", "training": "number", "validation": "number",
+    }  # fmt: skip
+    columns = {name: _column((getattr(s, name) for s in statuses), kind) for name, kind in kinds.items()}
+    return columns | {"kept": _column(result.kept, "flag")}
+
+
+def _chi2_columns(result: Any) -> dict[str, Any]:
+    rows: list[tuple[str, str, int, float]] = []
+    for covariance in ("experimental", "t0"):
+        table = result.chi2(covariance)
+        rows += [(covariance, d.name, d.n_data, d.chi2) for d in table.datasets]
+        rows.append((covariance, "Total", sum(d.n_data for d in table.datasets), table.total))
+    covariances, names, sizes, values = zip(*rows, strict=True)
+    return {
+        "covariance": list(covariances),
+        "dataset": list(names),
+        "n_data": _column(sizes, "whole"),
+        "chi2": _column(values, "number"),
+    }
+
+
+def stored_x() -> np.ndarray:
+    """Return the grid (x,) on which R keeps the PDFs: logarithmic below 0.1, linear above."""
+    return np.concatenate([np.geomspace(1e-5, 0.1, 61), np.linspace(0.1, 0.99, 40)[1:]])
+
+
+def _pdf_columns(result: Any) -> dict[str, Any]:
+    x, names = stored_x(), list(NAMES)
+    parts = [(q, result.predict(x, flavour=names, Q=q)) for q in (float(result.q0), _STORED_Q)]
+    each = len(names) * len(x)
+
+    def stacked(field: str) -> np.ndarray:
+        return np.concatenate([np.asarray(getattr(p, field), dtype=float).reshape(each) for _, p in parts])
+
+    return {
+        "Q": np.repeat([q for q, _ in parts], each),
+        "flavour": np.repeat(names, len(x)).tolist() * len(parts),
+        "x": np.tile(x, len(names) * len(parts)),
+        **{field: stacked(field) for field in ("mean", "sd", "lower", "upper")},
+    }
+
+
+def _point_columns(result: Any, predictions: np.ndarray) -> dict[str, Any]:
+    data = result.data
+    sizes = [len(d.values) for d in data.datasets]
+    central = result.predictions_central if hasattr(result, "predictions_central") else predictions.mean(axis=0)
+
+    def kinematic(name: str) -> np.ndarray:
+        missing = [np.full(n, np.nan) for n in sizes]
+        columns = [d.kinematics.get(name, m) for d, m in zip(data.datasets, missing, strict=True)]
+        return np.concatenate([np.asarray(c, dtype=float) for c in columns])
+
+    return {
+        "dataset": [d.name for d, n in zip(data.datasets, sizes, strict=True) for _ in range(n)],
+        "point": np.concatenate([np.arange(1, n + 1, dtype=np.int64) for n in sizes]),
+        "x": kinematic("x"),
+        "Q2": kinematic("q2"),
+        "y": kinematic("y"),
+        "value": np.asarray(data.values, dtype=float),
+        "error": np.sqrt(np.diag(data.covariance())),
+        "prediction": np.asarray(central, dtype=float),
+        "prediction_sd": _sd(predictions),
+    }
+
+
+def _sd(values: np.ndarray) -> np.ndarray:
+    return values.std(axis=0, ddof=1) if len(values) > 1 else np.zeros(values.shape[1:])
+
+
+def _history_columns(result: Any) -> dict[str, Any]:
+    history = result.history
+    epoch = np.asarray(history["epoch"], dtype=np.int64)
+    training = np.asarray(history["training"], dtype=float).reshape(-1, len(epoch))
+    validation = np.asarray(history["validation"], dtype=float).reshape(-1, len(epoch))
+    lived = np.isfinite(training) | np.isfinite(validation)
+    replica = np.repeat(np.arange(len(training), dtype=np.int64)[:, None], len(epoch), axis=1)
+    return {
+        "replica": replica[lived],
+        "epoch": np.broadcast_to(epoch, training.shape)[lived],
+        "training": training[lived],
+        "validation": validation[lived],
+    }
+
+
+def _timing_columns(timings: Mapping[str, Any]) -> dict[str, Any]:
+    known = {name: value for name, value in timings.items() if isinstance(value, (int, float))}
+    return {"step": list(known), "seconds": _column(known.values(), "number")}
+
+
+def _summary(result: Any, predictions: np.ndarray) -> dict[str, float]:
+    """Return phi, sqrt((<chi2 of a replica> - chi2 of the mean) / N), with the fit's covariance."""
+    if len(predictions) < 2:
+        return {"phi": float("nan")}
+    covariance = result.data.covariance()
+    spread = predictions - predictions.mean(axis=0)
+    whitened = np.linalg.solve(np.linalg.cholesky(covariance), spread.T)
+    return {"phi": float(np.sqrt((whitened**2).sum(axis=0).mean() / predictions.shape[1]))}
+
+
+# --- fits that come back ---------------------------------------------------------------------------
+
+
+def _to_bytes(result: Any) -> bytes:
+    """Return the folder that ``save`` writes as one zip archive, the same bytes for the same fit."""
+    buffer = io.BytesIO()
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary) / "fit"
+        result.save(folder)
+        with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+            for path in sorted(p for p in folder.rglob("*") if p.is_file()):
+                # A fixed date keeps the archive, and so the id, free of the time of day.
+                entry = zipfile.ZipInfo(str(path.relative_to(folder)), (1980, 1, 1, 0, 0, 0))
+                entry.compress_type = zipfile.ZIP_DEFLATED
+                archive.writestr(entry, path.read_bytes())
+    return buffer.getvalue()
+
+
+def _from_bytes(state: bytes) -> Any:
+    try:
+        archive = zipfile.ZipFile(io.BytesIO(state))
+    except zipfile.BadZipFile as error:
+        msg = "The stored state of this fit is damaged: it is no archive. Load the fit from another copy."
+        raise StorageError(msg) from error
+    with archive, tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary) / "fit"
+        archive.extractall(folder)
+        return pf.load_fit(folder)
+
+
+def is_loaded(name: str) -> bool:
+    """Say whether the fit with this id is in memory."""
+    return name in _fits
+
+
+def load(name: str, state: bytes | bytearray) -> None:
+    """Rebuild a fit from its bytes and keep it under its id."""
+    _remember(name, _from_bytes(bytes(state)))
+
+
+def _remember(name: str, result: Any) -> None:
+    _fits[name] = result
+    _fits.move_to_end(name)
+    while len(_fits) > _KEEP_FITS:
+        _fits.popitem(last=False)
+
+
+def _recall(name: str) -> Any:
+    if name not in _fits:
+        msg = f"The fit {name[:12]} is not loaded. Call load() with its bytes first."
+        raise StorageError(msg)
+    _fits.move_to_end(name)
+    return _fits[name]
+
+
+# --- what can be asked of a fit --------------------------------------------------------------------
+
+
+def predict(
+    name: str,
+    x: Sequence[float] | np.ndarray,
+    q: Sequence[float] | np.ndarray,
+    flavour: Sequence[str],
+    kind: str = "interval",
+) -> dict[str, Any]:
+    """Return x f(x, Q) for rows of (x, Q [GeV], flavour).
+
+    Parameters
+    ----------
+    name
+        Id of a fit that is loaded.
+    x, q, flavour
+        Columns of equal length (row,).
+    kind
+        ``"interval"`` for the columns ``mean``, ``sd``, ``lower``, ``upper``, each (row,);
+        ``"replicas"`` for the matrix ``replicas`` (row, kept replica).
+    """
+    result = _recall(name)
+    x, q, names = np.asarray(x, dtype=float), np.asarray(q, dtype=float), np.asarray(flavour, dtype=str)
+    if not x.shape == q.shape == names.shape:
+        msg = f"x, Q and flavour must have equal lengths, not {x.size}, {q.size} and {names.size}."
+        raise SettingError(msg)
+    fields = ("replicas",) if kind == "replicas" else ("mean", "sd", "lower", "upper")
+    out: dict[str, np.ndarray] = {}
+    for scale in np.unique(q):
+        rows = np.flatnonzero(q == scale)
+        points, at = np.unique(x[rows], return_inverse=True)
+        flavours, which = np.unique(names[rows], return_inverse=True)
+        answer = result.predict(points, flavour=[str(f) for f in flavours], Q=float(scale))
+        for field in fields:
+            values = np.asarray(getattr(answer, field), dtype=float)
+            values = values.reshape(-1, len(flavours), len(points))[:, which, at]
+            out.setdefault(field, np.empty((x.size, len(values))))[rows] = values.T
+    return {field: np.ascontiguousarray(v if kind == "replicas" else v[:, 0]) for field, v in out.items()}
+
+
+def write_lhapdf(name: str, folder: str) -> str:
+    """Write the fit as an LHAPDF set into ``folder`` and return the folder."""
+    return str(_recall(name).write_lhapdf(folder) or folder)
+
+
+def report(name: str, file: str) -> str:
+    """Write the HTML report of the fit and return its path."""
+    return str(_recall(name).report(file) or file)
+
+
+# --- the state of the installation -----------------------------------------------------------------
+
+_LIBRARIES = ("jax", "jaxlib", "keras", "numpy", "scipy", "pineappl", "eko", "nnpdf-data", "matplotlib", "jinja2")
+
+
+def sitrep() -> dict[str, Any]:
+    """Return versions, paths and devices as plain values; a library that is missing reads ``""``."""
+    from importlib import metadata
+
+    def installed(library: str) -> str:
+        try:
+            return metadata.version(library)
+        except metadata.PackageNotFoundError:
+            return ""
+
+    import jax
+    import keras
+
+    return {
+        "python": platform.python_version(),
+        "executable": sys.executable,
+        "core": pf.__version__,
+        "core_path": str(Path(pf.__file__).parent),
+        "keras_backend": keras.backend.backend(),
+        "devices": [f"{d.platform}:{d.id} ({d.device_kind})" for d in jax.devices()],
+        "library": list(_LIBRARIES),
+        "version": [installed(library) for library in _LIBRARIES],
+    }

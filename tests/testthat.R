@@ -1,0 +1,4 @@
+library(testthat)
+library(partonfit)
+
+test_check("partonfit")
