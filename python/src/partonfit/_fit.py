@@ -1,0 +1,227 @@
+"""``fit_pdf()``: from data and theory to a fit, and back from disk."""
+
+from __future__ import annotations
+
+import json
+import platform
+import time
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import jax
+import keras
+import numpy as np
+
+from partonfit import _seeds
+from partonfit._checks import whole
+from partonfit._compare import covariance_matrix
+from partonfit._errors import SettingError, StorageError
+from partonfit.data import Data, load_data
+from partonfit.inference import FitControl, fit_control, fit_replicas
+from partonfit.models import PDFModel, pdf_model, resolve_pdf
+from partonfit.results import PDFFit, ReplicaStatus
+from partonfit.results._replicas import arc_grid, arc_lengths, fitted_rows, vetoes
+from partonfit.results._storage import fit_from_files, read_fit
+from partonfit.results._weights import Weights
+from partonfit.theory import ForwardMap, Theory, forward_map, load_theory
+from partonfit.training import Progress, TrainResult
+
+
+def fit_pdf(
+    data: Data | str | list = "hera",
+    theory: Theory | str | Path | None = None,
+    *,
+    model: PDFModel | None = None,
+    replicas: int = 100,
+    seed: int | None = None,
+    t0: Any = "toy",
+    control: FitControl | None = None,
+    progress: Progress | None = None,
+) -> PDFFit:
+    """Fit parton distributions to data with an ensemble of neural networks.
+
+    Every replica fits its own pseudodata with its own training and validation points, starting
+    from its own weights; all of them train in one compiled program and stop on their own.
+
+    Parameters
+    ----------
+    data
+        :class:`Data`, or what :func:`load_data` accepts; ``"hera"`` is embedded.
+    theory
+        :class:`Theory`, a folder of FK tables, or ``"hera"`` (embedded). ``None`` takes the embedded
+        theory when the data are named.
+    model
+        Made by :func:`pdf_model`; ``None`` is the NNPDF4.0 network (2-25-20-8).
+    replicas
+        Number of replicas.
+    seed
+        Whole number that fixes every random choice; ``None`` draws one (it is stored in the fit).
+    t0
+        PDF whose predictions scale the multiplicative uncertainties (D'Agostini bias): a pdf
+        callable, another fit, ``"toy"``, or ``None`` for the experimental covariance.
+    control
+        Made by :func:`fit_control`.
+    progress
+        ``progress(step, total, metrics)``, called several times a second at most.
+
+    Returns
+    -------
+    PDFFit
+        With one status per replica: a replica that fails never raises.
+
+    Raises
+    ------
+    PartonfitError
+        For unusable data, tables or settings; before anything slow starts.
+
+    Notes
+    -----
+    ``KeyboardInterrupt`` ends the fit and returns the best weights so far; the statuses say
+    ``"interrupted"``.
+
+    Examples
+    --------
+    >>> import partonfit as pf
+    >>> fit = pf.fit_pdf("hera", replicas=2, seed=1, control=pf.fit_control(epochs=20, threshold_chi2=None))
+    >>> fit.predict([0.01, 0.1], flavour=["g", "u_v"]).mean.shape
+    (2, 2)
+    """
+    started = time.perf_counter()
+    count = whole("replicas", replicas, least=1)
+    seed = int(np.random.SeedSequence().generate_state(1)[0] >> 1) if seed is None else _seeds.checked_seed(seed)
+    control = fit_control() if control is None else control
+    if not isinstance(control, FitControl):
+        msg = f"control must come from fit_control(), not {type(control).__name__}."
+        raise SettingError(msg)
+    data = data if isinstance(data, Data) else load_data(data)
+    theory = theory if isinstance(theory, Theory) else load_theory("hera" if theory is None else theory)
+    forward = forward_map(data, theory)
+    model = pdf_model(precision=control.precision) if model is None else model
+    t0_predictions = None if t0 is None else forward.predict(np.asarray(resolve_pdf(t0)(forward.x)))
+    covariance = covariance_matrix(data, t0_predictions)
+    loaded = time.perf_counter()
+    result, drawn, _ = fit_replicas(
+        data, forward, covariance, model, count, seed, control, resolve_pdf("toy"), progress
+    )
+    trained = time.perf_counter()
+    experimental = covariance_matrix(data, None)
+    weights = Weights(
+        json.dumps(keras.saving.serialize_keras_object(model)), result.trainable, result.non_trainable,
+        control.precision,
+    )  # fmt: skip
+    timings = {"loading": loaded - started, "training": trained - loaded}
+    return PDFFit(
+        weights=weights,
+        statuses=_statuses(result, weights, data, forward, experimental, drawn.training),
+        history=_per_point(result, drawn.training),
+        settings=_settings(data, theory, control, count, seed, t0),
+        provenance=_provenance(data, theory, control, t0_predictions, data.values, timings),
+        replica_data=drawn.pseudodata,
+        training_mask=drawn.training,
+        sources=lambda: (data, forward),
+    )
+
+
+def load_fit(folder: str | Path) -> PDFFit:
+    """Read a fit that :meth:`PDFFit.save` wrote.
+
+    Data and theory are found again by the names stored in the fit when they are first needed, and
+    their hashes are compared.
+
+    Raises
+    ------
+    StorageError
+        When the folder holds no complete fit.
+    """
+    return read_fit(folder, _find_sources)
+
+
+def fit_from_bytes(files: dict[str, bytes]) -> PDFFit:
+    """Rebuild a fit from the bytes of its two files (for callers that keep them elsewhere)."""
+    return fit_from_files(files, _find_sources)
+
+
+def _find_sources(settings: dict[str, Any], provenance: dict[str, Any]) -> tuple[Data, ForwardMap]:
+    entries = settings["data"]
+    data = load_data(entries["entries"], q2min=entries["q2min"], w2min=entries["w2min"])
+    theory = load_theory(settings["theory"])
+    for name, now in (("data", data.hash), ("theory", theory.hash)):
+        if now != provenance[f"{name}_hash"]:
+            msg = (
+                f"The {name} of this fit ({settings['theory'] if name == 'theory' else entries['entries']}) have "
+                f"changed since: hash {now[:12]} now, {provenance[f'{name}_hash'][:12]} then."
+            )
+            raise StorageError(msg)
+    return data, forward_map(data, theory)
+
+
+def _per_point(result: TrainResult, training: np.ndarray) -> dict[str, np.ndarray]:
+    inside = training.sum(axis=1)[:, None]
+    held = (~training).sum(axis=1)[:, None]
+    return {
+        "epoch": result.history["epoch"],
+        "training": result.history["loss"] / inside,
+        "validation": result.history["validation"] / np.where(held > 0, held, inside),
+    }
+
+
+def _statuses(
+    result: TrainResult, weights: Weights, data: Data, forward: ForwardMap, covariance: np.ndarray,
+    training: np.ndarray,
+) -> tuple[ReplicaStatus, ...]:  # fmt: skip
+    usable = np.array([s.usable for s in result.status]) & (result.best_epoch >= 0)
+    everyone = np.arange(len(usable))
+    residuals = forward.predict(weights.xf(forward.x, everyone)) - data.values
+    pulls = np.linalg.solve(covariance, residuals.T).T
+    chi2 = np.where(usable, np.einsum("rd,rd->r", residuals, pulls), np.nan) / data.n_data
+    lengths = arc_lengths(fitted_rows(weights.xf(arc_grid(), everyone)), arc_grid())
+    reasons = vetoes(chi2, lengths, usable)
+    losses = _per_replica(result, training)
+    return tuple(
+        ReplicaStatus(
+            replica=i, status="vetoed" if reasons[i] else status.label,
+            sentence=reasons[i] or status.sentence(int(result.epoch[i])),
+            kept=bool(usable[i] and not reasons[i]),
+            epoch=int(result.epoch[i]), best_epoch=int(result.best_epoch[i]),
+            training=float(losses[0][i]), validation=float(losses[1][i]),
+        )
+        for i, status in enumerate(result.status)
+    )  # fmt: skip
+
+
+def _per_replica(result: TrainResult, training: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    inside, held = training.sum(axis=1), (~training).sum(axis=1)
+    return result.loss / inside, result.validation / np.where(held > 0, held, inside)
+
+
+def _settings(
+    data: Data, theory: Theory, control: FitControl, count: int, seed: int, t0: Any
+) -> dict[str, Any]:
+    return {
+        "data": data.request,
+        "theory": theory.name,
+        "n_data": data.n_data,
+        "datasets": list(data.names),
+        "replicas": count,
+        "seed": seed,
+        "t0": t0 if t0 is None or isinstance(t0, str) else type(t0).__name__,
+        "control": control.to_dict(),
+    }
+
+
+def _provenance(
+    data: Data, theory: Theory, control: FitControl, t0_predictions: np.ndarray | None,
+    fallback: np.ndarray, timings: dict[str, float],
+) -> dict[str, Any]:  # fmt: skip
+    libraries = ("partonfit", "jax", "jaxlib", "keras", "numpy", "pineappl", "nnpdf-data", "eko")
+    return {
+        "data_hash": data.hash,
+        "theory_hash": theory.hash,
+        "t0_predictions": (fallback if t0_predictions is None else t0_predictions).tolist(),
+        "precision": control.precision,
+        "versions": {"python": platform.python_version()} | {name: version(name) for name in libraries},
+        "device": f"{jax.device_count()} x {jax.devices()[0].device_kind}",
+        "machine": platform.machine(),
+        "seconds": {name: round(value, 3) for name, value in timings.items()},
+    }

@@ -1,0 +1,99 @@
+"""Settings of a PDF fit."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from partonfit._checks import real, whole
+from partonfit._errors import SettingError, nearest
+from partonfit.training import EngineControl
+
+
+@dataclass(frozen=True)
+class FitControl:
+    """How a PDF fit is run; made and checked by :func:`fit_control`. Fields as there."""
+
+    epochs: int = 17000
+    patience: float = 0.1
+    learning_rate: float = 2.621e-3
+    clipnorm: float | None = 6.073e-6
+    optimizer: str = "Nadam"
+    training_fraction: float = 0.75
+    threshold_chi2: float | None = 3.5
+    pseudodata: bool = True
+    precision: str = "float32"
+    compression: float = 1e-7
+    block_size: int | None = None
+
+    def __post_init__(self) -> None:
+        whole("epochs", self.epochs, least=1)
+        real("patience", self.patience, above=0, most=1)
+        real("learning_rate", self.learning_rate, above=0)
+        if self.clipnorm is not None:
+            real("clipnorm", self.clipnorm, above=0)
+        real("training_fraction", self.training_fraction, above=0, most=1)
+        if self.threshold_chi2 is not None:
+            real("threshold_chi2", self.threshold_chi2, above=0)
+        if not isinstance(self.pseudodata, bool):
+            msg = f"pseudodata must be True or False, not {self.pseudodata!r}."
+            raise SettingError(msg)
+        real("compression", self.compression, above=-1e-300, most=1e-2)
+        self.engine()
+
+    def engine(self) -> EngineControl:
+        """Return the part that the training engine reads."""
+        return EngineControl(
+            epochs=self.epochs,
+            patience=max(1, round(self.patience * self.epochs)),
+            precision=self.precision,
+            block_size=self.block_size,
+            record_every=max(1, self.epochs // 170),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the settings as plain values."""
+        return asdict(self)
+
+
+def fit_control(**settings: Any) -> FitControl:
+    """Return the settings of a fit; the defaults are those of NNPDF4.0.
+
+    Parameters
+    ----------
+    epochs
+        Largest number of full-batch updates of each replica.
+    patience
+        Fraction of ``epochs`` without improvement after which a replica stops.
+    learning_rate, clipnorm, optimizer
+        Of the Keras optimizer; ``clipnorm`` acts per tensor and per replica (``None``: off).
+    training_fraction
+        Fraction of each dataset's points in the training set, per replica (a dataset's ``frac``
+        takes precedence).
+    threshold_chi2
+        Validation chi2 per point that a replica must reach before its weights count (``None``: off).
+    pseudodata
+        Whether each replica fits its own fluctuated data; ``False`` fits the data as they are.
+    precision
+        ``"float32"`` or ``"float64"``.
+    compression
+        Relative singular value below which a direction of the theory map is dropped; 0 keeps all.
+    block_size
+        Replicas per compiled block (``None``: chosen for the device).
+
+    Raises
+    ------
+    SettingError
+        When a name or value is not valid.
+
+    Examples
+    --------
+    >>> fit_control(epochs=1000).patience
+    0.1
+    """
+    known = FitControl.__dataclass_fields__
+    for name in settings:
+        if name not in known:
+            msg = f"Unknown fit setting {name!r}. {nearest(name, known, what='setting')}"
+            raise SettingError(msg)
+    return FitControl(**settings)

@@ -1,0 +1,135 @@
+"""Monte Carlo replicas: one fit per fluctuation of the data, all in one compiled program."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import keras
+import numpy as np
+
+from partonfit import _seeds
+from partonfit._errors import SettingError, nearest
+from partonfit._precision import precision_context
+from partonfit._vocabulary import to_evolution
+from partonfit.data import Data, pseudodata, split_masks
+from partonfit.inference._compression import Compression, compress
+from partonfit.inference._control import FitControl
+from partonfit.inference._objective import make_objective, replica_forms, shared_arrays
+from partonfit.theory import ForwardMap
+from partonfit.training import (
+    Progress,
+    TrainResult,
+    check_precision,
+    initial_states,
+    initial_values,
+    optimizer_values,
+    run,
+    update_with,
+)
+
+
+@dataclass(frozen=True)
+class Replicas:
+    """What the replicas of a fit were given.
+
+    Attributes
+    ----------
+    pseudodata
+        (replica, data) values that each replica fitted.
+    training
+        (replica, data) mask of the points in its training set.
+    """
+
+    pseudodata: np.ndarray
+    training: np.ndarray
+
+
+def draw_replicas(data: Data, covariance: np.ndarray, count: int, seed: int, control: FitControl) -> Replicas:
+    """Draw pseudodata and splits; each replica and dataset has streams of its own."""
+    values, masks = [], []
+    for replica in range(count):
+
+        def rng(purpose: str, *names: str, replica: int = replica) -> np.random.Generator:
+            return _seeds.stream(seed, purpose, replica, *names)
+
+        values.append(pseudodata(data, covariance, rng) if control.pseudodata else data.values)
+        masks.append(split_masks(data, control.training_fraction, rng))
+    return Replicas(np.stack(values), np.stack(masks))
+
+
+def all_forms(compression: Compression, replicas: Replicas, precision: str) -> Any:
+    """Return the stacked quadratic forms of every replica (LAPACK on a pool of threads)."""
+
+    def forms(values: np.ndarray, training: np.ndarray) -> Any:
+        both = compression.forms(values, training)
+        # With nothing held out, the training points decide.
+        points = int((~training).sum()) or len(training)
+        return replica_forms(*both, points, precision)
+
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        each = list(pool.map(forms, replicas.pseudodata, replicas.training))
+    return type(each[0])(*(np.stack(leaves) for leaves in zip(*each, strict=True)))
+
+
+def make_optimizer(control: FitControl) -> keras.optimizers.Optimizer:
+    """Return the Keras optimizer that ``control`` names."""
+    known = {name for name in dir(keras.optimizers) if isinstance(getattr(keras.optimizers, name), type)}
+    if control.optimizer not in known - {"Optimizer"}:
+        names = known - {"Optimizer"}
+        msg = f"Unknown optimizer {control.optimizer!r}. {nearest(control.optimizer, names, what='optimizer')}"
+        raise SettingError(msg)
+    return getattr(keras.optimizers, control.optimizer)(
+        learning_rate=control.learning_rate, clipnorm=control.clipnorm
+    )
+
+
+def fit_replicas(
+    data: Data,
+    forward: ForwardMap,
+    covariance: np.ndarray,
+    model: keras.Model,
+    count: int,
+    seed: int,
+    control: FitControl,
+    reference: Any,
+    progress: Progress | None,
+) -> tuple[TrainResult, Replicas, Compression]:
+    """Fit ``count`` replicas of ``model`` to ``data``.
+
+    Parameters
+    ----------
+    data, forward
+        Data and the theory map on the same points.
+    covariance
+        (data, data) of the fit.
+    model
+        Keras model from x (x, 1) to x f (x, fitted).
+    reference
+        A pdf callable on which the compressed chi2 is centred.
+    """
+    precision = control.precision
+    check_precision(model, precision)
+    replicas = draw_replicas(data, covariance, count, seed, control)
+    compression = compress(forward, covariance, reference, to_evolution(), control.compression)
+    members = all_forms(compression, replicas, precision)
+    with precision_context(precision):
+        optimizer = make_optimizer(control)
+        values = optimizer_values(optimizer, model)
+        drawn = [initial_values(model, seed, member) for member in range(count)]
+        trainable, non_trainable = (
+            tuple(np.stack(leaves) for leaves in zip(*group, strict=True))
+            for group in zip(*drawn, strict=True)
+        )
+    result = run(
+        make_objective(model, compression, control.threshold_chi2),
+        update_with(optimizer),
+        initial_states(trainable, non_trainable, values),
+        members,
+        shared_arrays(compression, precision),
+        control.engine(),
+        progress,
+    )
+    return result, replicas, compression

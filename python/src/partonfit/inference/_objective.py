@@ -1,0 +1,117 @@
+"""The loss of a PDF replica as a pure function, for the training engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import keras
+import numpy as np
+
+from partonfit.inference._compression import Compression, QuadraticForm
+from partonfit.training import Evaluation
+
+
+class ReplicaForms(NamedTuple):
+    """Quadratic forms and counts of one replica (or, stacked, of several)."""
+
+    training_matrix: Any
+    training_vector: Any
+    training_constant: Any
+    validation_matrix: Any
+    validation_vector: Any
+    validation_constant: Any
+    validation_points: Any
+
+
+class Shared(NamedTuple):
+    """Arrays that every replica sees."""
+
+    x: Any
+    reference_xf: Any
+    linear: Any
+    rows: Any
+    mix: Any
+    reference_points: Any
+
+
+def replica_forms(
+    training: QuadraticForm, validation: QuadraticForm, points: int, precision: str
+) -> ReplicaForms:
+    """Return the forms of one replica in the precision of the fit."""
+    arrays = [np.asarray(part, dtype=precision) for form in (training, validation) for part in form]
+    return ReplicaForms(*arrays, np.asarray(points, dtype=precision))
+
+
+def shared_arrays(compression: Compression, precision: str) -> Shared:
+    """Return what the objective needs of the compression, in the precision of the fit."""
+
+    def cast(array: np.ndarray | None) -> np.ndarray | None:
+        return None if array is None else np.asarray(array, dtype=precision)
+
+    return Shared(
+        x=cast(compression.forward.x[:, None]),
+        reference_xf=cast(compression.reference_xf),
+        linear=cast(compression.linear),
+        rows=cast(compression.rows),
+        mix=cast(compression.mix),
+        reference_points=cast(compression.reference_points),
+    )
+
+
+@jax.custom_vjp
+def quadratic(features: Any, matrix: Any, vector: Any) -> Any:
+    """Return f^T M f - 2 v^T f; value and gradient share one product with the symmetric M."""
+    return _quadratic_forward(features, matrix, vector)[0]
+
+
+def _quadratic_forward(features: Any, matrix: Any, vector: Any) -> tuple[Any, Any]:
+    half_gradient = matrix @ features - vector
+    return features @ (half_gradient - vector), half_gradient
+
+
+def _quadratic_backward(half_gradient: Any, cotangent: Any) -> tuple[Any, None, None]:
+    # Matrix and vector are data: nothing differentiates with respect to them.
+    return 2 * cotangent * half_gradient, None, None
+
+
+quadratic.defvjp(_quadratic_forward, _quadratic_backward)
+
+
+def make_objective(
+    model: keras.Model, compression: Compression, threshold: float | None
+) -> Callable[[Any, Any, ReplicaForms, Shared], Evaluation]:
+    """Return the loss of one replica: chi2 of its training points (not divided by their number).
+
+    Parameters
+    ----------
+    model
+        Built Keras model from x (x, 1) to x f (x, fitted).
+    compression
+        Only its structure is used here; the arrays arrive as ``shared``.
+    threshold
+        Validation chi2 per point below which weights may count as best (``None``: always).
+    """
+    nonlinear_points = compression.forward.nonlinear_points if compression.rows is not None else None
+
+    def objective(trainable: Any, non_trainable: Any, forms: ReplicaForms, shared: Shared) -> Evaluation:
+        xf, updated, losses = model.stateless_call(
+            list(trainable), list(non_trainable), shared.x, training=True, return_losses=True
+        )
+        features = (xf - shared.reference_xf).reshape(-1) @ shared.linear
+        if nonlinear_points is not None:
+            points = nonlinear_points(xf.reshape(-1) @ shared.rows)
+            features = features + (points - shared.reference_points) @ shared.mix
+        chi2 = quadratic(features, forms.training_matrix, forms.training_vector) + forms.training_constant
+        held = jax.lax.stop_gradient(features)
+        validation = held @ (forms.validation_matrix @ held - 2 * forms.validation_vector)
+        # With nothing held out the form is zero, and the training chi2 decides.
+        validation = jnp.where(
+            forms.validation_constant > 0, validation + forms.validation_constant, jax.lax.stop_gradient(chi2)
+        )
+        below = True if threshold is None else validation / forms.validation_points < threshold
+        return Evaluation(chi2 + sum(losses), validation, below, tuple(updated))
+
+    return objective

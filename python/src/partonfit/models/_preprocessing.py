@@ -1,0 +1,107 @@
+"""Preprocessing: the factors x^(1-alpha) (1-x)^beta in front of each network output.
+
+Ranges from which the exponents of each replica are drawn: NNPDF4.0 (arXiv:2109.02653, table 3.3
+after iteration).
+"""
+
+from __future__ import annotations
+
+import keras
+import numpy as np
+
+from partonfit import _seeds
+from partonfit._errors import SettingError, nearest
+from partonfit._vocabulary import FITTED
+
+Ranges = dict[str, tuple[float, float]]
+
+ALPHA: Ranges = {
+    "Sigma": (1.089, 1.119), "g": (0.7504, 1.098), "V": (0.479, 0.7384), "V3": (0.1073, 0.4397),
+    "V8": (0.5507, 0.7837), "T3": (-0.4506, 0.9305), "T8": (0.5877, 0.8687), "T15": (1.089, 1.141),
+}  # fmt: skip
+BETA: Ranges = {
+    "Sigma": (1.475, 3.119), "g": (2.814, 5.669), "V": (1.549, 3.532), "V3": (1.733, 3.458),
+    "V8": (1.516, 3.356), "T3": (1.745, 3.424), "T8": (1.522, 3.515), "T15": (1.492, 3.222),
+}  # fmt: skip
+
+
+def checked_ranges(name: str, ranges: Ranges | None, default: Ranges) -> Ranges:
+    """Return ``default`` overlaid with ``ranges`` after checking names and order of the limits."""
+    merged = dict(default)
+    for flavour, limits in (ranges or {}).items():
+        if flavour not in FITTED:
+            msg = f"{name}: unknown combination {flavour!r}. {nearest(flavour, FITTED, what='combination')}"
+            raise SettingError(msg)
+        low, high = (float(v) for v in limits)
+        if not (np.isfinite([low, high]).all() and low <= high):
+            msg = f"{name}: the range of {flavour} must be (low, high) with low <= high, not {limits!r}."
+            raise SettingError(msg)
+        merged[flavour] = (low, high)
+    return merged
+
+
+@keras.saving.register_keras_serializable(package="partonfit")
+class UniformRange(keras.initializers.Initializer):
+    """Draw each exponent uniformly from its own range, in float64 and then rounded."""
+
+    def __init__(self, low: list[float], high: list[float], seed: int = 0) -> None:
+        self.low, self.high, self.seed = list(low), list(high), seed
+
+    def __call__(self, shape: tuple[int, ...], dtype: str | None = None) -> object:
+        """Return one value (fitted,) per range."""
+        drawn = _seeds.stream(self.seed, "exponents").uniform(self.low, self.high)
+        return keras.ops.convert_to_tensor(drawn.reshape(shape), dtype=dtype)
+
+    def get_config(self) -> dict:
+        """Return the arguments that rebuild the initializer."""
+        return {"low": self.low, "high": self.high, "seed": self.seed}
+
+
+@keras.saving.register_keras_serializable(package="partonfit")
+class Preprocessing(keras.layers.Layer):
+    """The factor x^(1-alpha_k) (1-x)^beta_k, shape (x, fitted), for x of shape (x, 1).
+
+    Parameters
+    ----------
+    alpha, beta
+        Ranges (low, high) by combination; each replica draws its exponents uniformly from them.
+    trainable_exponents
+        Whether the exponents are then trained.
+    """
+
+    def __init__(
+        self, alpha: Ranges | None = None, beta: Ranges | None = None,
+        trainable_exponents: bool = False, **keywords: object,
+    ) -> None:  # fmt: skip
+        super().__init__(**keywords)
+        self.alpha_ranges = checked_ranges("alpha", alpha, ALPHA)
+        self.beta_ranges = checked_ranges("beta", beta, BETA)
+        self.trainable_exponents = trainable_exponents
+        self.alpha_initializer = self._drawn(self.alpha_ranges)
+        self.beta_initializer = self._drawn(self.beta_ranges)
+
+    @staticmethod
+    def _drawn(ranges: Ranges) -> UniformRange:
+        low, high = zip(*(ranges[name] for name in FITTED), strict=True)
+        return UniformRange(low, high)
+
+    def build(self, _: tuple[int, ...]) -> None:
+        """Make the weights alpha and beta, one per fitted combination."""
+        for name in ("alpha", "beta"):
+            weight = self.add_weight(
+                shape=(len(FITTED),), initializer=getattr(self, f"{name}_initializer"),
+                trainable=self.trainable_exponents, name=name,
+            )  # fmt: skip
+            setattr(self, name, weight)
+
+    def call(self, x: object) -> object:
+        """Return the factor at x (x, 1)."""
+        ops = keras.ops
+        return ops.exp((1 - self.alpha) * ops.log(x) + self.beta * ops.log1p(-x))
+
+    def get_config(self) -> dict:
+        """Return the arguments that rebuild the layer."""
+        return super().get_config() | {
+            "alpha": self.alpha_ranges, "beta": self.beta_ranges,
+            "trainable_exponents": self.trainable_exponents,
+        }  # fmt: skip

@@ -1,0 +1,98 @@
+"""One pure step of one member, and many of them in one compiled program.
+
+The step evaluates the present weights, remembers them when they are the best so far, decides
+whether the member goes on, and only then updates. One forward pass thus serves the training loss,
+its gradient and the validation loss; a member that does not go on keeps every value bit for bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from partonfit.training._control import EngineControl
+from partonfit.training._state import Evaluation, TrainState, Values
+from partonfit.training._status import Status
+
+Objective = Callable[[Values, Values, Any, Any], Evaluation]
+"""``objective(trainable, non_trainable, member, shared)``: pure, for one member."""
+
+Update = Callable[[Values, Values, Values], tuple[Values, Values]]
+"""``update(gradients, trainable, optimizer) -> (trainable, optimizer)``: pure, for one member."""
+
+
+def _choose(condition: Any, new: Any, old: Any) -> Any:
+    return jax.tree.map(lambda a, b: jnp.where(condition, a, b), new, old)
+
+
+def _all_finite(tree: Any) -> Any:
+    # One sum per tensor instead of a boolean per element: NaN and infinity survive a sum.
+    return jnp.isfinite(sum(jnp.sum(leaf) for leaf in jax.tree.leaves(tree)))
+
+
+def make_step(objective: Objective, update: Update, control: EngineControl) -> Callable:
+    """Return ``step(state, member, shared) -> (state, (loss, validation))`` for one member."""
+
+    def step(state: TrainState, member: Any, shared: Any) -> tuple[TrainState, tuple[Any, Any]]:
+        def loss(trainable: Values) -> tuple[Any, Evaluation]:
+            evaluation = objective(trainable, state.non_trainable, member, shared)
+            return evaluation.loss, evaluation
+
+        (value, evaluation), gradients = jax.value_and_grad(loss, has_aux=True)(state.trainable)
+        running = state.status == Status.RUNNING
+        finite = jnp.isfinite(value) & jnp.isfinite(evaluation.validation) & _all_finite(gradients)
+        better = running & finite & evaluation.passed & (evaluation.validation < state.best_validation)
+        best_epoch = jnp.where(better, state.epoch, state.best_epoch)
+        status = _next_status(state.status, state.epoch, best_epoch, finite, control)
+        going_on = status == Status.RUNNING
+        trainable, optimizer = update(gradients, state.trainable, state.optimizer)
+        new = replace(
+            state,
+            trainable=_choose(going_on, trainable, state.trainable),
+            non_trainable=_choose(going_on, evaluation.non_trainable, state.non_trainable),
+            optimizer=_choose(going_on, optimizer, state.optimizer),
+            best_trainable=_choose(better, state.trainable, state.best_trainable),
+            best_non_trainable=_choose(better, state.non_trainable, state.best_non_trainable),
+            best_loss=jnp.where(better, value, state.best_loss),
+            best_validation=jnp.where(better, evaluation.validation, state.best_validation),
+            best_epoch=best_epoch,
+            epoch=state.epoch + going_on.astype(state.epoch.dtype),
+            status=status,
+        )
+        nan = jnp.full_like(value, jnp.nan)
+        return new, (jnp.where(running, value, nan), jnp.where(running, evaluation.validation, nan))
+
+    return step
+
+
+def _next_status(status: Any, epoch: Any, best_epoch: Any, finite: Any, control: EngineControl) -> Any:
+    running = status == Status.RUNNING
+    after = jnp.where(epoch >= control.epochs, Status.FINISHED, Status.RUNNING)
+    if control.patience is not None:
+        # Patience only counts once a first best exists: before that the threshold was never passed.
+        tired = (best_epoch >= 0) & (epoch - best_epoch >= control.patience)
+        after = jnp.where(tired, Status.STOPPED, after)
+    after = jnp.where(finite, after, Status.DIVERGED)
+    return jnp.where(running, after, status).astype(status.dtype)
+
+
+def make_program(objective: Objective, update: Update, control: EngineControl) -> Callable:
+    """Return ``program(states, members, shared) -> (states, (losses, validations))``.
+
+    Leading axis of ``states`` and ``members`` is the member of the block; the losses come back as
+    (step, member) arrays, NaN where a member was no longer running.
+    """
+    step = make_step(objective, update, control)
+    batched = jax.vmap(step, in_axes=(0, 0, None))
+
+    def program(states: TrainState, members: Any, shared: Any) -> tuple[TrainState, tuple[Any, Any]]:
+        def body(carry: TrainState, _: None) -> tuple[TrainState, tuple[Any, Any]]:
+            return batched(carry, members, shared)
+
+        return jax.lax.scan(body, states, None, length=control.steps_per_dispatch)
+
+    return program
