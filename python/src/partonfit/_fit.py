@@ -15,7 +15,6 @@ import numpy as np
 
 from partonfit import _seeds
 from partonfit._checks import whole
-from partonfit._compare import covariance_matrix
 from partonfit._errors import SettingError, StorageError
 from partonfit.data import Data, load_data
 from partonfit.inference import FitControl, fit_control, fit_replicas
@@ -99,13 +98,11 @@ def fit_pdf(
     forward = forward_map(data, theory)
     model = pdf_model(precision=control.precision) if model is None else model
     t0_predictions = None if t0 is None else forward.predict(np.asarray(resolve_pdf(t0)(forward.x)))
-    covariance = covariance_matrix(data, t0_predictions)
     loaded = time.perf_counter()
     result, drawn, _ = fit_replicas(
-        data, forward, covariance, model, count, seed, control, resolve_pdf("toy"), progress
+        data, forward, t0_predictions, model, count, seed, control, resolve_pdf("toy"), progress
     )
     trained = time.perf_counter()
-    experimental = covariance_matrix(data, None)
     weights = Weights(
         json.dumps(keras.saving.serialize_keras_object(model)), result.trainable, result.non_trainable,
         control.precision,
@@ -113,10 +110,11 @@ def fit_pdf(
     timings = {"loading": loaded - started, "training": trained - loaded}
     return PDFFit(
         weights=weights,
-        statuses=_statuses(result, weights, data, forward, experimental, drawn.training),
+        statuses=_statuses(result, weights, data, forward, drawn.training),
         history=_per_point(result, drawn.training),
         settings=_settings(data, theory, control, count, seed, t0),
-        provenance=_provenance(data, theory, control, t0_predictions, data.values, timings),
+        provenance=_provenance(data, forward, control, t0_predictions, timings),
+        data_values=data.values,
         replica_data=drawn.pseudodata,
         training_mask=drawn.training,
         sources=lambda: (data, forward),
@@ -142,18 +140,20 @@ def fit_from_bytes(files: dict[str, bytes]) -> PDFFit:
     return fit_from_files(files, _find_sources)
 
 
-def _find_sources(settings: dict[str, Any], provenance: dict[str, Any]) -> tuple[Data, ForwardMap]:
-    entries = settings["data"]
-    data = load_data(entries["entries"], q2min=entries["q2min"], w2min=entries["w2min"])
-    theory = load_theory(settings["theory"])
-    for name, now in (("data", data.hash), ("theory", theory.hash)):
-        if now != provenance[f"{name}_hash"]:
+def _find_sources(
+    settings: dict[str, Any], provenance: dict[str, Any], values: np.ndarray
+) -> tuple[Data, ForwardMap]:
+    data = load_data(**settings["data"]).with_values(values)
+    forward = forward_map(data, load_theory(settings["theory"]))
+    for name, now in (("data", data.hash), ("theory", forward.hash)):
+        then = provenance[f"{name}_hash"]
+        if now != then:
             msg = (
-                f"The {name} of this fit ({settings['theory'] if name == 'theory' else entries['entries']}) have "
-                f"changed since: hash {now[:12]} now, {provenance[f'{name}_hash'][:12]} then."
+                f"The {name} of this fit changed since it was made: hash {now[:12]} now, {then[:12]} then. "
+                "Predictions and chi2 need the same ones; x f does not."
             )
             raise StorageError(msg)
-    return data, forward_map(data, theory)
+    return data, forward
 
 
 def _per_point(result: TrainResult, training: np.ndarray) -> dict[str, np.ndarray]:
@@ -167,13 +167,12 @@ def _per_point(result: TrainResult, training: np.ndarray) -> dict[str, np.ndarra
 
 
 def _statuses(
-    result: TrainResult, weights: Weights, data: Data, forward: ForwardMap, covariance: np.ndarray,
-    training: np.ndarray,
-) -> tuple[ReplicaStatus, ...]:  # fmt: skip
+    result: TrainResult, weights: Weights, data: Data, forward: ForwardMap, training: np.ndarray
+) -> tuple[ReplicaStatus, ...]:
     usable = np.array([s.usable for s in result.status]) & (result.best_epoch >= 0)
     everyone = np.arange(len(usable))
     residuals = forward.predict(weights.xf(forward.x, everyone)) - data.values
-    pulls = np.linalg.solve(covariance, residuals.T).T
+    pulls = np.linalg.solve(data.covariance(), residuals.T).T
     chi2 = np.where(usable, np.einsum("rd,rd->r", residuals, pulls), np.nan) / data.n_data
     lengths = arc_lengths(fitted_rows(weights.xf(arc_grid(), everyone)), arc_grid())
     reasons = vetoes(chi2, lengths, usable)
@@ -199,7 +198,7 @@ def _settings(
     data: Data, theory: Theory, control: FitControl, count: int, seed: int, t0: Any
 ) -> dict[str, Any]:
     return {
-        "data": data.request,
+        "data": getattr(data, "request", None),
         "theory": theory.name,
         "n_data": data.n_data,
         "datasets": list(data.names),
@@ -211,14 +210,14 @@ def _settings(
 
 
 def _provenance(
-    data: Data, theory: Theory, control: FitControl, t0_predictions: np.ndarray | None,
-    fallback: np.ndarray, timings: dict[str, float],
+    data: Data, forward: ForwardMap, control: FitControl, t0_predictions: np.ndarray | None,
+    timings: dict[str, float],
 ) -> dict[str, Any]:  # fmt: skip
     libraries = ("partonfit", "jax", "jaxlib", "keras", "numpy", "pineappl", "nnpdf-data", "eko")
     return {
         "data_hash": data.hash,
-        "theory_hash": theory.hash,
-        "t0_predictions": (fallback if t0_predictions is None else t0_predictions).tolist(),
+        "theory_hash": forward.hash,
+        "t0_predictions": None if t0_predictions is None else t0_predictions.tolist(),
         "precision": control.precision,
         "versions": {"python": platform.python_version()} | {name: version(name) for name in libraries},
         "device": f"{jax.device_count()} x {jax.devices()[0].device_kind}",

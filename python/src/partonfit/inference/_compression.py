@@ -143,7 +143,7 @@ def compress(
     """
     factor = cholesky(covariance, lower=True)
     fitted = np.linalg.pinv(completion)
-    linear = np.einsum("dkx,kf->dxf", forward.linear_matrix, completion)
+    linear = np.einsum("dkx,kf->dxf", forward.linear_matrix(), completion)
     whitened = solve_triangular(factor, linear.reshape(len(covariance), -1), lower=True)
     left, singular, right = np.linalg.svd(whitened, full_matrices=False)
     rank = int((singular > cut * singular[0]).sum()) if singular[0] > 0 else 0
@@ -157,7 +157,7 @@ def compress(
         basis, upper = _orthogonal(left[:, :rank], columns)
         mix = upper[:, rank:].T
         project = np.pad(project, ((0, 0), (0, len(crooked))))
-        rows = np.einsum("rkx,kf->xfr", forward.nonlinear_matrix, completion).reshape(reference_xf.size, -1)
+        rows = np.einsum("rkx,kf->xfr", forward.nonlinear_matrix(), completion).reshape(reference_xf.size, -1)
         reference_points = forward.nonlinear_points(reference_xf.ravel() @ rows)
         features = reference_xf.ravel() @ project + reference_points @ mix
     return Compression(

@@ -47,7 +47,9 @@ class Replicas:
     training: np.ndarray
 
 
-def draw_replicas(data: Data, covariance: np.ndarray, count: int, seed: int, control: FitControl) -> Replicas:
+def draw_replicas(
+    data: Data, t0: np.ndarray | None, count: int, seed: int, control: FitControl
+) -> Replicas:
     """Draw pseudodata and splits; each replica and dataset has streams of its own."""
     values, masks = [], []
     for replica in range(count):
@@ -55,8 +57,8 @@ def draw_replicas(data: Data, covariance: np.ndarray, count: int, seed: int, con
         def rng(purpose: str, *names: str, replica: int = replica) -> np.random.Generator:
             return _seeds.stream(seed, purpose, replica, *names)
 
-        values.append(pseudodata(data, covariance, rng) if control.pseudodata else data.values)
-        masks.append(split_masks(data, control.training_fraction, rng))
+        values.append(pseudodata(data, rng=rng, t0=t0) if control.pseudodata else data.values)
+        masks.append(split_masks(data, rng, fraction=control.training_fraction))
     return Replicas(np.stack(values), np.stack(masks))
 
 
@@ -89,7 +91,7 @@ def make_optimizer(control: FitControl) -> keras.optimizers.Optimizer:
 def fit_replicas(
     data: Data,
     forward: ForwardMap,
-    covariance: np.ndarray,
+    t0: np.ndarray | None,
     model: keras.Model,
     count: int,
     seed: int,
@@ -103,8 +105,8 @@ def fit_replicas(
     ----------
     data, forward
         Data and the theory map on the same points.
-    covariance
-        (data, data) of the fit.
+    t0
+        Predictions (data,) that scale the multiplicative uncertainties; ``None``: the data do.
     model
         Keras model from x (x, 1) to x f (x, fitted).
     reference
@@ -112,7 +114,9 @@ def fit_replicas(
     """
     precision = control.precision
     check_precision(model, precision)
-    replicas = draw_replicas(data, covariance, count, seed, control)
+    covariance = data.covariance(t0)
+    data.cholesky(covariance)  # names the dataset when the matrix is singular
+    replicas = draw_replicas(data, t0, count, seed, control)
     compression = compress(forward, covariance, reference, to_evolution(), control.compression)
     members = all_forms(compression, replicas, precision)
     with precision_context(precision):

@@ -13,8 +13,8 @@ import pandas as pd
 import xarray as xr
 
 from partonfit._checks import real
-from partonfit._compare import Chi2Table, chi2_table
-from partonfit._errors import SettingError
+from partonfit._compare import COVARIANCES, Chi2Table, chi2_table
+from partonfit._errors import SettingError, nearest
 from partonfit._vocabulary import DATA, EVOLUTION, FLAVOURS, Q0, REPLICA, rotation
 from partonfit.data import Data
 from partonfit.results._prediction import Prediction
@@ -46,6 +46,8 @@ class PDFFit:
         ``epoch`` (record,), ``training`` and ``validation`` (replica, record): chi2 per point.
     settings, provenance
         Plain values: what was asked for; versions, hashes, seeds, devices and timings.
+    data_values
+        (data,) central values that were fitted.
     replica_data, training_mask
         (replica, data) pseudodata and training mask of each replica.
     """
@@ -55,6 +57,7 @@ class PDFFit:
     history: dict[str, np.ndarray]
     settings: dict[str, Any]
     provenance: dict[str, Any]
+    data_values: np.ndarray
     replica_data: np.ndarray
     training_mask: np.ndarray
     sources: Callable[[], tuple[Data, ForwardMap]] = field(repr=False, compare=False)
@@ -155,7 +158,14 @@ class PDFFit:
             ``"experimental"``, or ``"t0"`` with the t0 predictions of the fit itself.
         """
         central = self.forward.predict(self(self.forward.x))
-        return chi2_table(self.data, central, covariance, np.asarray(self.provenance["t0_predictions"]))
+        if covariance not in COVARIANCES:
+            msg = f"Unknown covariance {covariance!r}. {nearest(str(covariance), COVARIANCES, what='covariance')}"
+            raise SettingError(msg)
+        t0 = self.provenance["t0_predictions"] if covariance == "t0" else None
+        if covariance == "t0" and t0 is None:
+            msg = "This fit used the experimental covariance, so it has no t0 predictions. Use chi2()."
+            raise SettingError(msg)
+        return chi2_table(self.data, central, None if t0 is None else np.asarray(t0))
 
     def to_dataframe(self, x: Any = None, Q: float | None = None) -> pd.DataFrame:
         """Return flavour, x, Q, mean, sd, lower, upper for every parton but top, one row each."""

@@ -23,8 +23,8 @@ from partonfit.theory import ForwardMap
 FORMAT = 1
 DESCRIPTION, ARRAYS = "fit.json", "arrays.npz"
 
-Sources = Callable[[dict[str, Any], dict[str, Any]], tuple[Data, ForwardMap]]
-"""``sources(settings, provenance)`` finds data and theory of a stored fit again."""
+Sources = Callable[[dict[str, Any], dict[str, Any], np.ndarray], tuple[Data, ForwardMap]]
+"""``sources(settings, provenance, values)`` finds data and theory of a stored fit again."""
 
 
 def fit_to_files(fit: PDFFit) -> dict[str, bytes]:
@@ -40,7 +40,7 @@ def fit_to_files(fit: PDFFit) -> dict[str, bytes]:
     arrays = {f"history_{name}": values for name, values in fit.history.items()}
     arrays |= {f"trainable_{i}": values for i, values in enumerate(fit.weights.trainable)}
     arrays |= {f"non_trainable_{i}": values for i, values in enumerate(fit.weights.non_trainable)}
-    arrays |= {"replica_data": fit.replica_data, "training_mask": fit.training_mask}
+    arrays |= {name: getattr(fit, name) for name in ("data_values", "replica_data", "training_mask")}
     stream = io.BytesIO()
     np.savez_compressed(stream, allow_pickle=False, **arrays)
     text = json.dumps(description, indent=1, allow_nan=False)
@@ -67,9 +67,10 @@ def fit_from_files(files: dict[str, bytes], sources: Sources, where: str = "this
             history={name: arrays[f"history_{name}"] for name in ("epoch", "training", "validation")},
             settings=settings,
             provenance=provenance,
+            data_values=arrays["data_values"],
             replica_data=arrays["replica_data"],
             training_mask=arrays["training_mask"],
-            sources=lambda: sources(settings, provenance),
+            sources=lambda: sources(settings, provenance, arrays["data_values"]),
         )  # fmt: skip
     except (KeyError, TypeError, ValueError, zipfile.BadZipFile, EOFError) as error:
         msg = f"{where} is not a complete partonfit fit ({type(error).__name__}: {error})."
