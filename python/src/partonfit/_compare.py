@@ -73,7 +73,10 @@ class Chi2Table:
     def __str__(self) -> str:
         """Return a table for the terminal, the covariance named in its heading."""
         width = max(len(name) for name in (*self.dataset, "total"))
-        lines = [f"chi2 with the {self.covariance} covariance", f"{'dataset':<{width}}      N      chi2   chi2/N"]
+        lines = [
+            f"chi2 with the {self.covariance} covariance",
+            f"{'dataset':<{width}}      N      chi2   chi2/N",
+        ]
         rows = [*zip(self.dataset, self.n_data, self.chi2, strict=True), ("total", self.n_total, self.total)]
         lines += [f"{name:<{width}}  {n:5d}  {value:8.1f}  {value / n:7.3f}" for name, n, value in rows]
         return "\n".join(lines)
@@ -261,7 +264,7 @@ def _predict(forward: ForwardMap, pdf: Callable[[np.ndarray], Any], data: Data) 
     result = forward.predict(xf)
     if not np.isfinite(result).all():
         name, row = data.labels[int(np.flatnonzero(~np.isfinite(result))[0])]
-        msg = f"The prediction for dataset {name} at index {row} is not finite: its denominator vanishes for this PDF."
+        msg = f"The prediction for dataset {name} at index {row} is not finite: a denominator vanishes."
         raise DataError(msg)
     return result
 

@@ -3,6 +3,8 @@
 from partonfit.data._catalogue import DatasetInfo as DatasetInfo
 from partonfit.data._catalogue import describe_dataset as describe_dataset
 from partonfit.data._catalogue import list_datasets as list_datasets
+from partonfit.data._constraints import Constraint as Constraint
+from partonfit.data._constraints import load_constraints as load_constraints
 from partonfit.data._data import CutReport as CutReport
 from partonfit.data._data import Data as Data
 from partonfit.data._dataset import Dataset as Dataset

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cache
 from importlib import metadata as distributions
@@ -20,7 +21,7 @@ from partonfit.data._commondata import (
     read_metadata,
     read_record,
 )
-from partonfit.data._record import Record, from_file, write_atomically
+from partonfit.data._record import INDEPENDENT, WITHIN, Record, from_file, write_atomically
 
 EMBEDDED = {
     "hera": (
@@ -94,9 +95,7 @@ def find_record(name: str, variant: tuple[str, ...], data_dir: Any = None) -> Re
     return read_record(name, variant, data_dir=data_dir)
 
 
-def present_name(
-    name: str, variant: tuple[str, ...], data_dir: Any = None
-) -> tuple[str, tuple[str, ...]]:
+def present_name(name: str, variant: tuple[str, ...], data_dir: Any = None) -> tuple[str, tuple[str, ...]]:
     """Return the present name (and the variant that goes with a former name) of a dataset."""
     folders = data_folders(data_dir)
     if find_folder(name, folders) is not None:
@@ -160,10 +159,8 @@ def list_datasets(data_dir: Any = None) -> tuple[DatasetInfo, ...]:
                 found.setdefault(info.name, info)
     result = tuple(found[name] for name in sorted(found))
     if stored is not None:
-        try:
+        with suppress(OSError):  # a cache that cannot be written only costs time
             write_atomically(stored, json.dumps([asdict(info) for info in result]).encode())
-        except OSError:
-            pass  # a cache that cannot be written only costs time
     return result
 
 
@@ -180,7 +177,7 @@ def _infos(path: Path, embedded: set[str]) -> list[DatasetInfo]:
                 label=str(observable.get("label") or name),
                 title=str(observable.get("description") or ""),
                 process=str(item.get("process_type") or ""),
-                experiment=str(experiment or name.split("_")[0]),
+                experiment=str(experiment or path.parent.name.partition("_")[0]),
                 n_data=int(item["ndata"]),
                 variants=tuple(str(v) for v in item.get("variants") or {}),
                 embedded=name in embedded,
@@ -200,7 +197,9 @@ def _list_path() -> Path | None:
     return base / f"datasets-{version}.json"
 
 
-def describe_dataset(name: str, variant: str | Sequence[str] | None = None, *, data_dir: Any = None) -> dict[str, Any]:
+def describe_dataset(
+    name: str, variant: str | Sequence[str] | None = None, *, data_dir: Any = None
+) -> dict[str, Any]:
     """Return a plain dictionary that describes one dataset, for ``partonfit data show``.
 
     Examples
@@ -224,9 +223,10 @@ def describe_dataset(name: str, variant: str | Sequence[str] | None = None, *, d
         return result | {"note": "choose a variant: the dataset has no uncertainties of its own"}
     record = find_record(meta["name"], variants, data_dir)
     about = record.description
-    shared = {t for t in record.types if t not in ("UNCORR", "CORR", "THEORYUNCORR", "THEORYCORR", "SKIP")}
+    shared = {t for t in record.types if t not in (*INDEPENDENT, *WITHIN, "SKIP")}
+    shown = ("label", "title", "process", "experiment", "units", "arxiv", "hepdata")
     return result | {
-        **{key: about[key] for key in ("label", "title", "process", "experiment", "units", "arxiv", "hepdata")},
+        **{key: about[key] for key in shown},
         "operation": about["theory"]["operation"],
         "tables": about["theory"]["tables"],
         "n_uncertainties": len(record.error_names),

@@ -11,6 +11,7 @@ import hashlib
 import importlib.util
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -91,11 +92,12 @@ def read_metadata(folder: Path, observable: str, variant: Sequence[str]) -> dict
         raise DataError(msg)
     result = dict(known[found])
     result["name"] = f"{folder.name}_{found}"
-    result["set"] = {key: meta.get(key) for key in ("arXiv", "iNSPIRE", "hepdata", "nnpdf_metadata", "version")}
+    result["set"] = {key: meta.get(key) or {} for key in ("arXiv", "hepdata", "nnpdf_metadata")}
     variants = result.get("variants") or {}
     for one in variant:
         if one not in variants:
-            msg = f"Dataset '{result['name']}' has no variant '{one}'. {nearest(one, variants, what='variant')}"
+            suggestion = nearest(one, variants, what="variant")
+            msg = f"Dataset '{result['name']}' has no variant '{one}'. {suggestion}"
             raise DataError(msg)
         for key in ("data_uncertainties", "data_central", "theory"):
             if variants[one].get(key) is not None:
@@ -125,16 +127,12 @@ def read_record(
     folder, observable = located
     stored = _cache_path(folder, observable, variant)
     if stored is not None and stored.is_file():
-        try:
+        with suppress(DataError):  # a damaged cache is rebuilt
             return from_file(stored)[0]
-        except DataError:
-            pass  # a damaged cache is rebuilt
     record = parse_record(folder, observable, variant)
     if stored is not None:
-        try:
+        with suppress(OSError):  # a cache that cannot be written only costs time
             write_atomically(stored, to_bytes([record]))
-        except OSError:
-            pass  # a cache that cannot be written only costs time
     return record
 
 
@@ -167,7 +165,7 @@ def _number(value: Any, what: str, name: str, index: int) -> float:
     try:
         return float(value)
     except (TypeError, ValueError):
-        msg = f"The {what} of dataset {name} at index {index} is not a number: {value!r}. Correct the data file."
+        msg = f"The {what} of dataset {name} at index {index} is not a number: {value!r}."
         raise DataError(msg) from None
 
 
@@ -190,16 +188,28 @@ def _central(path: Path, name: str, n: int) -> np.ndarray:
 def _errors(path: Path, name: str, n: int) -> list[tuple[str, str, str, np.ndarray]]:
     content = load_yaml(path)
     rows = _rows(content, "bins", path, name, n)
+    definitions = content.get("definitions") or {}
+    keys = _row_keys(list(definitions), rows, name)
     sources = []
-    for source, definition in content.get("definitions", {}).items():
+    for source, definition in definitions.items():
         treatment, kind = str(definition["treatment"]), str(definition["type"])
         if treatment not in ("ADD", "MULT"):
-            msg = f"Uncertainty '{source}' of dataset {name} has treatment '{treatment}'; expected ADD or MULT."
+            msg = f"Uncertainty '{source}' of dataset {name} is '{treatment}'; expected ADD or MULT."
             raise DataError(msg)
         what = f"uncertainty '{source}'"
-        column = [_number(row.get(source), what, name, i) for i, row in enumerate(rows)]
+        column = [_number(row.get(keys[source]), what, name, i) for i, row in enumerate(rows)]
         sources.append((str(source), treatment, kind, np.array(column)))
     return sources
+
+
+def _row_keys(sources: list[str], rows: list[Any], name: str) -> dict[str, str]:
+    """Return under which key each source stands in the rows; a few published files name them differently."""
+    found = list(rows[0]) if isinstance(rows[0], dict) else []
+    if len(found) != len(sources):
+        msg = f"Dataset {name} defines {len(sources)} uncertainties, but its first point lists {len(found)}."
+        raise DataError(msg)
+    keys = sources if set(found) == set(sources) else found
+    return dict(zip(sources, keys, strict=True))
 
 
 def _kinematics(path: Path, meta: dict[str, Any], n: int) -> dict[str, np.ndarray]:
@@ -234,9 +244,9 @@ def _description(meta: dict[str, Any]) -> dict[str, Any]:
         "label": str(observable.get("label") or plotting.get("dataset_label") or meta["name"]),
         "units": str(observable.get("units") or ""),
         "process": str(meta["process_type"]),
-        "experiment": str((parent.get("nnpdf_metadata") or {}).get("experiment") or meta["name"].split("_")[0]),
-        "arxiv": str((parent.get("arXiv") or {}).get("url") or ""),
-        "hepdata": str((parent.get("hepdata") or {}).get("url") or ""),
+        "experiment": str(parent["nnpdf_metadata"].get("experiment") or meta["name"].partition("_")[0]),
+        "arxiv": str(parent["arXiv"].get("url") or ""),
+        "hepdata": str(parent["hepdata"].get("url") or ""),
         "plotting": {key: plotting[key] for key in wanted if plotting.get(key) is not None},
         "variables": {
             str(key): {

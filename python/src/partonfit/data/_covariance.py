@@ -15,7 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from partonfit._errors import DataError
-from partonfit.data._dataset import INDEPENDENT, WITHIN, Dataset
+from partonfit.data._dataset import Dataset
+from partonfit.data._record import INDEPENDENT, WITHIN
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,9 +119,6 @@ def cholesky(matrix: np.ndarray, slices: Mapping[str, slice]) -> np.ndarray:
         When the matrix is not positive definite; the message names the dataset and the smallest
         eigenvalue of its correlation matrix.
     """
-    if matrix.shape != (matrix.shape[0], matrix.shape[0]):
-        msg = f"A covariance must be square, not of shape {matrix.shape}."
-        raise DataError(msg)
     if not np.isfinite(matrix).all():
         row = int(np.argwhere(~np.isfinite(matrix))[0][0])
         msg = f"The covariance is not finite in row {row} (dataset {_owner(row, slices)})."
@@ -153,8 +151,8 @@ def _diagnose(matrix: np.ndarray, slices: Mapping[str, slice]) -> str:
             )
     names = ", ".join(slices)
     return (
-        f"The covariance of the datasets {names} together is singular, though none is by itself: the smallest "
-        f"eigenvalue of the correlation matrix is {_smallest_eigenvalue(matrix):.3g}. {advice}"
+        f"The covariance of the datasets {names} together is singular, though none is by itself: the "
+        f"smallest eigenvalue of the correlation matrix is {_smallest_eigenvalue(matrix):.3g}. {advice}"
     )
 
 

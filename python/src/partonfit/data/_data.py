@@ -121,7 +121,11 @@ class Data:
 
     def sources(self, t0: np.ndarray | None = None) -> Sources:
         """Return the uncertainties by source, multiplicative ones scaled as in :meth:`covariance`."""
-        return sources(self.datasets, self._scale(t0))
+        return self._experimental_sources if t0 is None else sources(self.datasets, self._scale(t0))
+
+    @cached_property
+    def _experimental_sources(self) -> Sources:
+        return sources(self.datasets, self.values)
 
     def covariance(self, t0: np.ndarray | None = None, *, floor: float = 0.0) -> np.ndarray:
         """Return the covariance matrix (data, data).
@@ -142,10 +146,15 @@ class Data:
 
     def cholesky(self, covariance: np.ndarray) -> np.ndarray:
         """Return the lower Cholesky factor (data, data); an error names the dataset that is singular."""
-        if np.shape(covariance) != (self.n_data, self.n_data):
-            msg = f"The covariance has shape {np.shape(covariance)}, but there are {self.n_data} points."
+        return cholesky(self.checked_covariance(covariance), self.slices)
+
+    def checked_covariance(self, covariance: Any) -> np.ndarray:
+        """Return a covariance given by the user as a float64 array (data, data), or raise DataError."""
+        matrix = np.asarray(covariance, dtype=np.float64)
+        if matrix.shape != (self.n_data, self.n_data):
+            msg = f"The covariance has shape {matrix.shape}, but there are {self.n_data} points."
             raise DataError(msg)
-        return cholesky(np.asarray(covariance, dtype=np.float64), self.slices)
+        return matrix
 
     def cut_report(self) -> CutReport:
         """Return how many points each cut removed, by dataset and reason."""
@@ -197,5 +206,6 @@ def collect(datasets: Sequence[Dataset]) -> Data:
         msg = f"No data point is left after the cuts ({reasons}). Loosen q2min, w2min or the cuts."
         raise DataError(msg)
     for dataset in dropped:
-        warnings.warn(f"Dataset {dataset.name} has no point left after the cuts and is left out.", stacklevel=3)
+        msg = f"Dataset {dataset.name} has no point left after the cuts and is left out."
+        warnings.warn(msg, stacklevel=3)
     return Data(kept, dropped)

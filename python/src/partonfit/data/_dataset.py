@@ -12,14 +12,8 @@ import numpy as np
 
 from partonfit._errors import DataError
 from partonfit.data._entries import Entry
-from partonfit.data._record import Record
+from partonfit.data._record import INDEPENDENT, WITHIN, Record
 from partonfit.data._rules import Rule
-
-INDEPENDENT = ("UNCORR", "THEORYUNCORR")
-"""Types of sources that are independent from point to point."""
-
-WITHIN = ("CORR", "THEORYCORR")
-"""Types of sources that move the points of one dataset together, and no other dataset."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -244,7 +238,7 @@ def _uncertainties(record: Record, kept: np.ndarray) -> tuple[np.ndarray, System
     types = [tuple(record.types[j] for j in groups[treatment]) for treatment in ("ADD", "MULT")]
     for kind in {t for t in types[0] + types[1] if t not in INDEPENDENT + WITHIN}:
         if (types[0] + types[1]).count(kind) > 1:
-            msg = f"Dataset {record.name} lists the shared source '{kind}' twice; its correlation is undefined."
+            msg = f"Dataset {record.name} lists the shared source '{kind}' twice."
             raise DataError(msg)
     multiplicative = record.errors[np.ix_(kept, groups["MULT"])]
     return _frozen(stat), Systematics(

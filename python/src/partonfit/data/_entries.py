@@ -52,7 +52,7 @@ def read_entries(entries: str | Mapping[str, Any] | Entry | Iterable[Any]) -> li
     Examples
     --------
     >>> read_entries({"dataset": "NMC_NC_NOTFIXED_P_EM-SIGMARED", "variant": "legacy", "frac": 0.75})
-    [Entry(dataset='NMC_NC_NOTFIXED_P_EM-SIGMARED', variant=('legacy',), frac=0.75, cfac=(), weight=1.0, group=None)]
+    [Entry(dataset='NMC_NC_NOTFIXED_P_EM-SIGMARED', variant=('legacy',), frac=0.75, ...)]
     """
     if isinstance(entries, str | Mapping | Entry):
         entries = [entries]
@@ -88,7 +88,7 @@ def _entry(item: Any) -> Entry:
             raise SettingError(msg)
         return Entry(item.strip())
     if not isinstance(item, Mapping):
-        msg = f"An entry of the dataset list must be a name or a mapping with the key 'dataset', not {item!r}."
+        msg = f"A dataset entry must be a name or a mapping with the key 'dataset', not {item!r}."
         raise SettingError(msg)
     for key in item:
         if key not in KEYS:

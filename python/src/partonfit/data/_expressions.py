@@ -116,7 +116,7 @@ def parse_condition(text: str, known: tuple[str, ...] | None = None) -> Conditio
     return Condition(text.strip(), tuple(names), tree)
 
 
-def _kind(node: ast.expr, text: str, names: dict[str, None]) -> str:
+def _kind(node: ast.expr, text: str, names: dict[str, None]) -> str:  # noqa: PLR0911 (one per node type)
     """Return "number" or "condition" for a node, collecting names; refuse everything else."""
     match node:
         case ast.Constant(value=bool()):
@@ -161,7 +161,7 @@ def _expect(kind: str, parts: list[ast.expr], whole: ast.expr, text: str, names:
     return kind
 
 
-def _evaluate(node: ast.expr, variables: Mapping[str, np.ndarray]) -> Any:
+def _evaluate(node: ast.expr, variables: Mapping[str, np.ndarray]) -> Any:  # noqa: PLR0911 (as above)
     match node:
         case ast.Constant(value=value):
             return np.float64(value)  # pyright: ignore[reportArgumentType]

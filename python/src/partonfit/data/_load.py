@@ -7,12 +7,13 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from partonfit._errors import SettingError, nearest
+from partonfit._errors import DataError, SettingError, nearest
 from partonfit.data._catalogue import find_record
 from partonfit.data._data import Data, collect
-from partonfit.data._dataset import Dataset, build_dataset
+from partonfit.data._dataset import build_dataset
 from partonfit.data._entries import Entry, read_entries
 from partonfit.data._expressions import parse_condition
+from partonfit.data._record import Record
 from partonfit.data._rules import Rule, general_rules, published_rules
 
 Q2MIN = 3.49
@@ -71,21 +72,25 @@ def load_data(
     wanted = read_entries(entries)
     q2min, w2min = _limit(q2min, "q2min"), _limit(w2min, "w2min")
     own = _own_rules(cuts, wanted)
-    datasets = [
-        _load_one(entry, q2min, w2min, own.get(entry.dataset, []), published_cuts, data_dir) for entry in wanted
-    ]
+    datasets = []
+    for entry in wanted:
+        record = _measurement(entry, data_dir)
+        rules = general_rules(record.description["process"], q2min, w2min)
+        if published_cuts:
+            rules += published_rules(record.name, record.description["process"])
+        datasets.append(build_dataset(record, entry, rules + own.get(entry.dataset, [])))
     return collect(datasets)
 
 
-def _load_one(
-    entry: Entry, q2min: float, w2min: float, own: list[Rule], published: bool, data_dir: Any
-) -> Dataset:
+def _measurement(entry: Entry, data_dir: Any) -> Record:
     record = find_record(entry.dataset, entry.variant, data_dir)
-    process = record.description["process"]
-    rules = general_rules(process, q2min, w2min)
-    if published:
-        rules += published_rules(record.name, process)
-    return build_dataset(record, entry, rules + own)
+    if not record.errors.any():
+        msg = (
+            f"'{record.name}' has no uncertainties, so it is no measurement to fit. Positivity and "
+            "integrability observables are loaded with load_constraints()."
+        )
+        raise DataError(msg)
+    return record
 
 
 def _limit(value: Any, name: str) -> float:
@@ -105,7 +110,8 @@ def _own_rules(cuts: Any, entries: list[Entry]) -> dict[str, list[Rule]]:
     result: dict[str, list[Rule]] = {}
     for name, texts in cuts.items():
         if name not in names:
-            msg = f"A cut names the dataset '{name}', which is not loaded. {nearest(str(name), names, what='dataset')}"
+            suggestion = nearest(str(name), names, what="dataset")
+            msg = f"A cut names the dataset '{name}', which is not loaded. {suggestion}"
             raise SettingError(msg)
         conditions = [texts] if isinstance(texts, str) or not isinstance(texts, Iterable) else list(texts)
         result[name] = [Rule(parse_condition(text), f"not {text}") for text in conditions]

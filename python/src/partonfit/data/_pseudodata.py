@@ -9,6 +9,7 @@ import numpy as np
 from partonfit._errors import DataError
 from partonfit.data._covariance import Sources
 from partonfit.data._data import Data
+from partonfit.data._record import INDEPENDENT
 from partonfit.data._split import Streams, streams
 
 
@@ -93,11 +94,10 @@ def _noise(data: Data, found: Sources, normal: Normal) -> np.ndarray:
 
 
 def _from_covariance(data: Data, covariance: np.ndarray, normal: Normal) -> np.ndarray:
-    order = np.concatenate([np.arange(data.n_data)[data.slices[name]] for name in sorted(data.names)])
-    matrix = np.asarray(covariance, dtype=np.float64)
-    data.cholesky(matrix)  # names the dataset when the matrix is singular
-    factor = np.linalg.cholesky(matrix[np.ix_(order, order)])
-    unit = np.concatenate([normal("points", name).normal(size=data[name].n_data) for name in sorted(data.names)])
+    by_name = data.select(sorted(data.names))
+    order = np.concatenate([np.arange(data.n_data)[data.slices[name]] for name in by_name.names])
+    factor = by_name.cholesky(data.checked_covariance(covariance)[np.ix_(order, order)])
+    unit = np.concatenate([normal("points", d.name).normal(size=d.n_data) for d in by_name.datasets])
     noise = np.empty(data.n_data)
     noise[order] = factor @ unit
     return data.values + noise
@@ -112,7 +112,7 @@ def _with_factors(data: Data, normal: Normal) -> np.ndarray:
     factor = np.prod(1 + relative * shifts, axis=1)
     for dataset in data.datasets:
         sizes = dataset.systematics.percent / 100
-        kinds = np.array([t in ("UNCORR", "THEORYUNCORR") for t in dataset.systematics.percent_types], dtype=bool)
+        kinds = np.array([t in INDEPENDENT for t in dataset.systematics.percent_types], dtype=bool)
         unit = normal("point factors", dataset.name).normal(size=(dataset.n_data, int(kinds.sum())))
         factor[data.slices[dataset.name]] *= np.prod(1 + sizes[:, kinds] * unit, axis=1)
     return (data.values + noise) * factor

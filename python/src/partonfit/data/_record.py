@@ -19,6 +19,12 @@ from partonfit._errors import DataError
 FORMAT = 1
 """Version of the stored layout; part of every cache key."""
 
+INDEPENDENT = ("UNCORR", "THEORYUNCORR")
+"""Types of sources that are independent from point to point."""
+
+WITHIN = ("CORR", "THEORYCORR")
+"""Types of sources that move the points of one dataset together, and no other dataset."""
+
 
 @dataclass(frozen=True, eq=False)
 class Record:
@@ -129,7 +135,7 @@ def from_file(path: Path) -> list[Record]:
                 raise ValueError(header["format"])
             return [_record(i, item, stored) for i, item in enumerate(header["records"])]
     except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
-        msg = f"Cannot read the stored datasets in {path} ({type(error).__name__}). Delete the file and try again."
+        msg = f"Cannot read the stored datasets in {path} ({type(error).__name__}). Delete the file."
         raise DataError(msg) from None
 
 

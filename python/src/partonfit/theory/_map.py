@@ -270,7 +270,9 @@ class _Builder:
             self.factors.update(numbers.tobytes())
         return factor
 
-    def finish(self, groups: tuple[PointGroup, ...], linear: np.ndarray, q0: float, digest: str) -> ForwardMap:
+    def finish(
+        self, groups: tuple[PointGroup, ...], linear: np.ndarray, q0: float, digest: str
+    ) -> ForwardMap:
         """Return the map."""
         shape = (0, len(EVOLUTION), len(self.x))
         return ForwardMap(

@@ -50,6 +50,6 @@ def operation(name: str, n_operands: int, dataset: str) -> Operation:
         raise TheoryError(msg)
     found = OPERATIONS[name]
     if found.n_operands != n_operands:
-        msg = f"Operation {name} of dataset {dataset} takes {found.n_operands} operands, but {n_operands} are given."
+        msg = f"Operation {name} of dataset {dataset} takes {found.n_operands} operands, not {n_operands}."
         raise TheoryError(msg)
     return found

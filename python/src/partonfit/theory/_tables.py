@@ -169,7 +169,7 @@ def _check_finite(values: np.ndarray, name: str) -> None:
 
 def _open(path: Path) -> Any:
     try:
-        from pineappl.fk_table import FkTable
+        from pineappl.fk_table import FkTable  # pyright: ignore[reportMissingImports] (compiled module)
     except ImportError:
         msg = "Reading theory tables needs the package pineappl. Install it: pip install pineappl."
         raise MissingDependencyError(msg) from None

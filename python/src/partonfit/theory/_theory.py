@@ -63,7 +63,8 @@ class Theory:
         """Raise :class:`TheoryError` when a table is missing; the message suggests the nearest name."""
         for name in names:
             if name not in self.paths:
-                msg = f"The theory {self.name} has no table '{name}'. {nearest(name, self.names, what='table')}"
+                suggestion = nearest(name, self.names, what="table")
+                msg = f"The theory {self.name} has no table '{name}'. {suggestion}"
                 raise TheoryError(msg)
 
     def table(self, name: str) -> FKTable:
@@ -114,7 +115,7 @@ class Theory:
         for place in (*places, *_published_cfactors()):
             if (place / file).is_file():
                 return _read_cfactor(place / file)
-        msg = f"There is no C-factor '{name}' for the table '{table}' (file {file}). Remove it from 'cfac' or add the file."
+        msg = f"There is no C-factor '{name}' for the table '{table}': add {file} or remove it from 'cfac'."
         raise TheoryError(msg)
 
 
