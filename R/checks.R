@@ -5,14 +5,14 @@
 friendly <- function(value) {
   if (is.null(value)) return("{.code NULL}")
   if (length(value) == 1 && is.atomic(value)) {
-    if (is.na(value)) return("{.code NA}")
+    if (is.na(value)) return(if (is.nan(value)) "{.code NaN}" else "{.code NA}")
     if (is.character(value)) return(paste0("the string ", encodeString(escape_braces(value), quote = '"')))
     if (is.factor(value)) return("a factor")
     return(paste0("{.code ", escape_braces(format(value, digits = 15)), "}"))
   }
   if (is.data.frame(value)) return("a data frame")
   if (is.function(value)) return("a function")
-  what <- if (is.list(value)) "list" else class(value)[[1]]
+  what <- if (is.list(value)) "list" else paste(class(value)[[1]], "vector")
   paste0("a ", what, " of length ", length(value))
 }
 
@@ -31,15 +31,19 @@ check_whole <- function(value, arg = rlang::caller_arg(value), min = 0L, hint = 
   as.integer(value)
 }
 
+# Within [min, max], and above `above`.
 check_number <- function(value, arg = rlang::caller_arg(value), min = -Inf, max = Inf,
-                         hint = NULL, call = rlang::caller_env()) {
-  if (!(is_one(value) && is.numeric(value) && is.finite(value) && value >= min && value <= max)) {
-    range <- if (is.finite(max)) {
-      paste(" between", min, "and", max)
-    } else if (is.finite(min)) {
-      paste(", at least", min)
-    }
-    abort_argument(arg, paste0("a number", range), value, hint, call)
+                         above = -Inf, call = rlang::caller_env()) {
+  fits <- is_one(value) && is.numeric(value) && is.finite(value) && value >= min &&
+    value <= max && value > above
+  if (!fits) {
+    limits <- c(
+      if (is.finite(above)) paste("above", above),
+      if (is.finite(min)) paste("at least", min),
+      if (is.finite(max)) paste("at most", max)
+    )
+    must <- paste(c("a number", paste(limits, collapse = " and ")), collapse = ", ")
+    abort_argument(arg, must, value, call = call)
   }
   as.double(value)
 }
@@ -54,7 +58,7 @@ check_flag <- function(value, arg = rlang::caller_arg(value), call = rlang::call
 check_string <- function(value, arg = rlang::caller_arg(value), hint = NULL,
                          call = rlang::caller_env()) {
   if (!(is_one(value) && is.character(value) && nzchar(value))) {
-    abort_argument(arg, "a string", value, hint, call)
+    abort_argument(arg, "a string that is not empty", value, hint, call)
   }
   enc2utf8(value)
 }
@@ -86,6 +90,7 @@ check_numbers <- function(value, arg = rlang::caller_arg(value), min = -Inf, max
 }
 
 check_names <- function(value, arg = rlang::caller_arg(value), call = rlang::caller_env()) {
+  force(arg)
   if (is.factor(value)) value <- as.character(value)
   if (!is.character(value) || !length(value) || anyNA(value)) {
     abort_argument(arg, "names of flavours such as {.val g} or {.val u_v}, none missing", value,
@@ -102,6 +107,7 @@ check_seed <- function(seed, call = rlang::caller_env()) {
 
 # A folder that can be made, or exists, and can be written to; nothing is created.
 check_writable <- function(path, arg = rlang::caller_arg(path), call = rlang::caller_env()) {
+  force(arg)
   path <- check_string(path, arg, call = call)
   path <- path.expand(path)
   nearest <- dirname(path)

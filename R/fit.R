@@ -18,9 +18,9 @@
 #' @param data A choice made by [pdf_data()], or what that function takes: `"hera"`, names of
 #'   datasets, or a list of names and lists.
 #' @param theory `"hera"` for the tables the package carries (NNLO), or a folder of
-#'   `.pineappl.lz4` tables.
+#'   `.pineappl.lz4` tables that belong to the datasets.
 #' @param ... No further arguments; a misspelt one is an error.
-#' @param model Reserved for other models than the default network; `NULL` for now.
+#' @param model The network, by [pdf_model()]; `NULL` for the default.
 #' @param replicas Number of replicas, a whole number.
 #' @param seed A whole number from 0 on: the same seed gives the same fit. `NULL` draws one from R's
 #'   random numbers, so that [set.seed()] governs; a number leaves R's stream alone. The seed that was
@@ -50,11 +50,11 @@ fit_pdf <- function(data = "hera", theory = "hera", ..., model = NULL, replicas 
   arguments <- list(
     data = as_pdf_data(data),
     theory = check_string(theory),
+    model = check_model(model),
     replicas = check_whole(replicas, min = 1),
     t0 = check_t0(t0),
     control = check_control(control)
   )
-  check_no_model(model)
   verbose <- wants_progress(verbose)
   arguments$seed <- check_seed(seed)
   run_fit(arguments, verbose, call = rlang::current_env())
@@ -67,6 +67,7 @@ run_fit <- function(arguments, verbose, call) {
     as_python_entries(arguments$data$entries),
     arguments$data$cuts,
     arguments$theory,
+    model = model_for_core(arguments$model),
     replicas = arguments$replicas,
     seed = arguments$seed,
     t0 = t0_for_core(arguments$t0),
@@ -76,6 +77,7 @@ run_fit <- function(arguments, verbose, call) {
   )
   fit <- new_pdf_fit(parts, arguments)
   if (fit$interrupted) warn_interrupted(fit, call)
+  if (!any(fit$replicas$kept)) warn_none_kept(fit, call)
   fit
 }
 
@@ -83,6 +85,17 @@ warn_interrupted <- function(fit, call) {
   warn_partonfit("interrupted", c(
     "The fit was interrupted; this is the best so far.",
     i = "{sum(fit$replicas$kept)} of {nrow(fit$replicas)} replicas can be used."
+  ), call = call)
+}
+
+warn_none_kept <- function(fit, call) {
+  statuses <- sort(table(fit$replicas$status), decreasing = TRUE)
+  reasons <- paste(statuses, names(statuses))
+  warn_partonfit("none_kept", c(
+    "No replica can be used: {reasons}.",
+    i = "{.code as.data.frame(fit, what = \"replicas\")} says why for each.",
+    i = "Train longer ({.code epochs} of {.fn fit_control}) or accept worse replicas
+         ({.code threshold_chi2})."
   ), call = call)
 }
 
@@ -94,13 +107,6 @@ check_t0 <- function(t0, call = rlang::caller_env()) {
 t0_for_core <- function(t0) {
   if (!inherits(t0, "pdf_fit")) return(t0)
   list(fit = load_in_core(t0))
-}
-
-check_no_model <- function(model, call = rlang::caller_env()) {
-  if (!is.null(model)) {
-    abort_argument("model", "{.code NULL}: only the default network is offered so far", model,
-      call = call)
-  }
 }
 
 #' Fit again with something changed

@@ -37,7 +37,7 @@ install_partonfit <- function(..., device = c("cpu", "cuda"), python = NULL) {
       ), call = rlang::caller_env(4))
     }
   )
-  if (reticulate::py_available()) {
+  if (python_runs()) {
     cli::cli_inform(c("v" = "Installed.", i = "Restart R: this session runs another Python."))
   }
   invisible(path)
@@ -66,6 +66,7 @@ python_to_build_on <- function(python, call = rlang::caller_env()) {
 }
 
 # Thin wrappers, so that tests need not install anything.
+python_runs <- function() reticulate::py_available()
 find_starter <- function() reticulate::virtualenv_starter(version = core_python)
 create_environment <- function(python) reticulate::virtualenv_create(core_environment, python)
 install_packages <- function(packages) {

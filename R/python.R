@@ -16,6 +16,7 @@ core_environment <- "r-partonfit"
 # Call one function of the core's bridge; its errors come back as conditions of this package.
 call_core <- function(name, ..., .call = rlang::caller_env()) {
   bridge <- core(call = .call)
+  forget_python_error()
   tryCatch(
     bridge[[name]](...),
     error = function(e) {
@@ -30,6 +31,7 @@ call_core <- function(name, ..., .call = rlang::caller_env()) {
 core <- function(call = rlang::caller_env()) {
   if (is.null(the$core)) {
     found <- find_python(call = call)
+    forget_python_error()
     the$core <- tryCatch(
       import_bridge(),
       error = function(e) abort_no_core(e, found, call)
@@ -83,6 +85,11 @@ bundled_core <- function() system.file("python", package = "partonfit")
 loaded_in_python <- function(module) {
   reticulate::py_available(initialize = TRUE) &&
     reticulate::py_eval(paste0("'", module, "' in __import__('sys').modules"))
+}
+
+# So that an error of R's is not taken for an old one of Python's.
+forget_python_error <- function() {
+  if (reticulate::py_available()) reticulate::py_clear_last_error()
 }
 
 # Python's own account of the last failure; the condition's text where there is none.

@@ -15,7 +15,6 @@ import io
 import json
 import platform
 import sys
-import tempfile
 import zipfile
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -26,7 +25,9 @@ import numpy as np
 
 import partonfit as pf
 from partonfit._errors import SettingError, StorageError
+from partonfit._fit import fit_from_bytes
 from partonfit._vocabulary import NAMES
+from partonfit.results._storage import fit_to_files
 
 _STORED_Q = 100.0
 _KEEP_FITS = 4
@@ -46,6 +47,7 @@ def fit(
     cuts: Mapping[str, float] | None,
     theory: str,
     *,
+    model: Mapping[str, Any] | None,
     replicas: int,
     seed: int,
     t0: Any,
@@ -60,6 +62,8 @@ def fit(
         As :func:`partonfit.load_data` takes them.
     theory
         A name or a folder.
+    model
+        Arguments of :func:`partonfit.pdf_model`, or ``None`` for its defaults.
     replicas, seed, t0
         As in :func:`partonfit.fit_pdf`; ``t0`` may be ``{"fit": id}``.
     control
@@ -73,13 +77,16 @@ def fit(
         ``id``, ``state`` (bytes), ``settings`` and ``provenance`` (JSON), scalars, and tables as
         dictionaries of columns.
     """
+    settings = pf.fit_control(**control)
+    network = None if model is None else pf.pdf_model(**_model_settings(model), precision=settings.precision)
     result = pf.fit_pdf(
         pf.load_data(data, **(cuts or {})),
         theory,
+        model=network,
         replicas=replicas,
         seed=seed,
         t0=_pdf_of(t0),
-        control=pf.fit_control(**control),
+        control=settings,
         progress=_plain_progress(progress),
     )
     state = _to_bytes(result)
@@ -102,12 +109,16 @@ def describe(result: Any) -> dict[str, Any]:
         "pdfs": _pdf_columns(result),
         "points": _point_columns(result, predictions),
         "history": _history_columns(result),
-        "timings": _timing_columns(result.provenance.get("timings", {})),
+        "timings": _timing_columns(result.provenance.get("seconds", {})),
     }
 
 
 def _pdf_of(t0: Any) -> Any:
     return _recall(t0["fit"]) if isinstance(t0, Mapping) else t0
+
+
+def _model_settings(model: Mapping[str, Any]) -> dict[str, Any]:
+    return {**model, "nodes": tuple(int(n) for n in model["nodes"])}
 
 
 def _plain_progress(callback: Callable[..., Any] | None) -> Callable[..., None] | None:
@@ -145,6 +156,10 @@ def _replica_columns(result: Any) -> dict[str, Any]:
 def _chi2_columns(result: Any) -> dict[str, Any]:
     rows: list[tuple[str, str, int, float]] = []
     for covariance in ("experimental", "t0"):
+        if not result.kept.any():
+            rows += [(covariance, d.name, len(d.values), np.nan) for d in result.data.datasets]
+            rows.append((covariance, "Total", len(result.data.values), np.nan))
+            continue
         table = result.chi2(covariance)
         rows += [(covariance, d.name, d.n_data, d.chi2) for d in table.datasets]
         rows.append((covariance, "Total", sum(d.n_data for d in table.datasets), table.total))
@@ -163,17 +178,20 @@ def stored_x() -> np.ndarray:
 
 
 def _pdf_columns(result: Any) -> dict[str, Any]:
-    x, names = stored_x(), list(NAMES)
-    parts = [(q, result.predict(x, flavour=names, Q=q)) for q in (float(result.q0), _STORED_Q)]
+    x, names, scales = stored_x(), list(NAMES), (float(result.q0), _STORED_Q)
     each = len(names) * len(x)
+    some = bool(result.kept.any())
+    parts = [result.predict(x, flavour=names, Q=q) for q in scales] if some else []
 
     def stacked(field: str) -> np.ndarray:
-        return np.concatenate([np.asarray(getattr(p, field), dtype=float).reshape(each) for _, p in parts])
+        if not some:
+            return np.full(each * len(scales), np.nan)
+        return np.concatenate([np.asarray(getattr(p, field), dtype=float).reshape(each) for p in parts])
 
     return {
-        "Q": np.repeat([q for q, _ in parts], each),
-        "flavour": np.repeat(names, len(x)).tolist() * len(parts),
-        "x": np.tile(x, len(names) * len(parts)),
+        "Q": np.repeat(scales, each),
+        "flavour": np.repeat(names, len(x)).tolist() * len(scales),
+        "x": np.tile(x, len(names) * len(scales)),
         **{field: stacked(field) for field in ("mean", "sd", "lower", "upper")},
     }
 
@@ -181,7 +199,6 @@ def _pdf_columns(result: Any) -> dict[str, Any]:
 def _point_columns(result: Any, predictions: np.ndarray) -> dict[str, Any]:
     data = result.data
     sizes = [len(d.values) for d in data.datasets]
-    central = result.predictions_central if hasattr(result, "predictions_central") else predictions.mean(axis=0)
 
     def kinematic(name: str) -> np.ndarray:
         missing = [np.full(n, np.nan) for n in sizes]
@@ -196,9 +213,16 @@ def _point_columns(result: Any, predictions: np.ndarray) -> dict[str, Any]:
         "y": kinematic("y"),
         "value": np.asarray(data.values, dtype=float),
         "error": np.sqrt(np.diag(data.covariance())),
-        "prediction": np.asarray(central, dtype=float),
+        "prediction": _central(result),
         "prediction_sd": _sd(predictions),
     }
+
+
+def _central(result: Any) -> np.ndarray:
+    """Return the predictions of the central member (data,); NaN when no replica is kept."""
+    if not result.kept.any():
+        return np.full(len(result.data.values), np.nan)
+    return np.asarray(result.forward.predict(result(result.forward.x)), dtype=float)
 
 
 def _sd(values: np.ndarray) -> np.ndarray:
@@ -239,30 +263,23 @@ def _summary(result: Any, predictions: np.ndarray) -> dict[str, float]:
 
 
 def _to_bytes(result: Any) -> bytes:
-    """Return the folder that ``save`` writes as one zip archive, the same bytes for the same fit."""
+    """Return the files of a fit as one zip archive."""
     buffer = io.BytesIO()
-    with tempfile.TemporaryDirectory() as temporary:
-        folder = Path(temporary) / "fit"
-        result.save(folder)
-        with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-            for path in sorted(p for p in folder.rglob("*") if p.is_file()):
-                # A fixed date keeps the archive, and so the id, free of the time of day.
-                entry = zipfile.ZipInfo(str(path.relative_to(folder)), (1980, 1, 1, 0, 0, 0))
-                entry.compress_type = zipfile.ZIP_DEFLATED
-                archive.writestr(entry, path.read_bytes())
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for name, content in sorted(fit_to_files(result).items()):
+            # A fixed date keeps the archive free of the time of day.
+            archive.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), content)
     return buffer.getvalue()
 
 
 def _from_bytes(state: bytes) -> Any:
     try:
-        archive = zipfile.ZipFile(io.BytesIO(state))
+        with zipfile.ZipFile(io.BytesIO(state)) as archive:
+            files = {name: archive.read(name) for name in archive.namelist()}
     except zipfile.BadZipFile as error:
         msg = "The stored state of this fit is damaged: it is no archive. Load the fit from another copy."
         raise StorageError(msg) from error
-    with archive, tempfile.TemporaryDirectory() as temporary:
-        folder = Path(temporary) / "fit"
-        archive.extractall(folder)
-        return pf.load_fit(folder)
+    return fit_from_bytes(files)
 
 
 def is_loaded(name: str) -> bool:
@@ -343,7 +360,18 @@ def report(name: str, file: str) -> str:
 
 # --- the state of the installation -----------------------------------------------------------------
 
-_LIBRARIES = ("jax", "jaxlib", "keras", "numpy", "scipy", "pineappl", "eko", "nnpdf-data", "matplotlib", "jinja2")
+_LIBRARIES = (
+    "jax",
+    "jaxlib",
+    "keras",
+    "numpy",
+    "scipy",
+    "pineappl",
+    "eko",
+    "nnpdf-data",
+    "matplotlib",
+    "jinja2",
+)
 
 
 def sitrep() -> dict[str, Any]:

@@ -1,0 +1,25 @@
+test_that("a choice of data is plain values", {
+  choice <- pdf_data("hera", q2min = 10)
+  expect_identical(choice$entries, "hera")
+  expect_identical(choice$cuts, list(q2min = 10, w2min = 12.5))
+  expect_snapshot(choice)
+  expect_snapshot(pdf_data(list("A", list(dataset = "B", frac = 0.5))))
+  expect_identical(pdf_data(factor("hera"))$entries, "hera")
+  expect_length(pdf_data(list(dataset = "B"))$entries, 1)
+})
+
+test_that("malformed entries are refused", {
+  expect_snapshot(error = TRUE, {
+    pdf_data(NA)
+    pdf_data(character())
+    pdf_data(list())
+    pdf_data(3)
+    pdf_data(NULL)
+    pdf_data(data.frame())
+    pdf_data(list(list(datase = "A")))
+    pdf_data(list(list(frac = 0.5)))
+    pdf_data(list(3))
+    pdf_data("hera", q2min = -1)
+    pdf_data("hera", q2 = 10)
+  })
+})

@@ -1,0 +1,26 @@
+test_that("sets and reports go where they were asked to", {
+  fit <- fake_fit()
+  core <- local_core()
+  folder <- withr::local_tempdir()
+  path <- file.path(folder, "myset")
+  expect_identical(write_lhapdf(fit, path), path)
+  expect_identical(core$calls$write_lhapdf, list(fit$id, path))
+  expect_invisible(report(fit, file.path(folder, "fit.html")))
+})
+
+test_that("unwritable places are refused before Python starts", {
+  fit <- fake_fit()
+  folder <- withr::local_tempdir()
+  file.create(file.path(folder, "file"))
+  withr::local_dir(folder)
+  local_no_python()
+  expect_error(write_lhapdf(fit, "file/set"), class = "partonfit_error_storage")
+  expect_error(report(fit, "file/page.html"), class = "partonfit_error_storage")
+  expect_snapshot(error = TRUE, {
+    write_lhapdf(fit, "/proc/nothing/set")
+    write_lhapdf(fit, NA)
+    write_lhapdf("fit", "set")
+    report(fit, 3)
+    report(fit, "page.html", quick = TRUE)
+  })
+})
