@@ -88,7 +88,9 @@ class StandInData:
     @property
     def slices(self) -> dict[str, slice]:
         ends = np.cumsum([d.values.size for d in self.datasets])
-        return {d.name: slice(int(e) - d.values.size, int(e)) for d, e in zip(self.datasets, ends, strict=True)}
+        return {
+            d.name: slice(int(e) - d.values.size, int(e)) for d, e in zip(self.datasets, ends, strict=True)
+        }
 
     def covariance(self, t0: np.ndarray | None = None) -> np.ndarray:
         return np.diag(self.errors**2) + np.outer(0.01 * self.values, 0.01 * self.values)
@@ -106,8 +108,9 @@ def _dataset(name: str, n: int, rng: np.random.Generator) -> SimpleNamespace:
     values = truth + rng.normal(size=n) * np.hypot(stat, systematic)
     return SimpleNamespace(
         name=name, variant="legacy", frac=0.75, weight=1.0, values=values, truth=truth, stat=stat,
-        kinematics={"x": x, "q2": q2, "y": y}, process="DIS_CC" if "_CC_" in name else "DIS_NC",
+        kinematics={"x": x, "Q2": q2, "y": y}, process="DIS_CC" if "_CC_" in name else "DIS_NC",
         kept=np.arange(n), n_uncut=n + 20, operation="NULL", tables=((name,),),
+        uncorrelated_error=stat, total_error=np.hypot(stat, systematic), plotting={}, units="1", cuts={"Q2 below 3.49": 20},
     )  # fmt: skip
 
 
@@ -197,10 +200,30 @@ class StandInFit:
         return {"epoch": epoch, "training": training, "validation": training * 1.08}
 
     settings = {"data": "hera", "theory": "hera", "replicas": 20, "seed": 1, "control": {"epochs": 3000}}
-    provenance = {"versions": {"partonfit": "0.1.0", "jax": "0.12.0"}, "hashes": {"data": "0123abcd"}, "seed": 1}
+    provenance = {
+        "versions": {"partonfit": "0.1.0", "jax": "0.12.0"},
+        "hashes": {"data": "0123abcd"},
+        "seed": 1,
+    }
 
 
-def arrays(fit: StandInFit, x: np.ndarray, q_nf: list[tuple[float, int]]) -> np.ndarray:
-    """Return (replica, q2, flavour, x) by the invented running, in the order of ``FLAVOURS``."""
-    xf0 = np.einsum("fe,rex->rfx", rotation("flavour"), fit.xf(x))
-    return np.stack([running(xf0, x, q) for q, _ in q_nf], axis=1)
+def evolve(xf0, x_in, x_out, points, card):
+    """Stand in for DGLAP evolution: (replica, point, 14, x) by the invented running."""
+    assert np.array_equal(x_in, x_out)
+    return np.stack([running(xf0, x_out, np.sqrt(q2)) for q2, _ in points], axis=1)
+
+
+def alpha_s(points, card):
+    """Return the one-loop running coupling at each point."""
+    return [0.118 / (1 + 0.118 * 0.61 * np.log(q2 / card.mz**2)) for q2, _ in points]
+
+
+CARD = SimpleNamespace(
+    q0=1.65,
+    order=2,
+    alphas=0.118,
+    mz=91.1876,
+    masses=(1.51, 4.92, 172.5),
+    thresholds=(1.51, 4.92, 172.5),
+    nf_max=5,
+)

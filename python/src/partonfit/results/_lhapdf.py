@@ -10,10 +10,7 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
-import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
@@ -22,10 +19,14 @@ from typing import Any
 import numpy as np
 
 from partonfit._errors import SettingError, StorageError
-from partonfit._vocabulary import FLAVOURS, PIDS
+from partonfit._files import new_folder
+from partonfit._vocabulary import FLAVOURS, PIDS, TO_FLAVOURS
 
 X_MIN, Q_MAX = 1e-9, 1e5
 _N_X, _N_Q, _MIN_KNOTS = 197, 50, 5
+_AT_ONCE = 20
+"""Members evolved together: a hundred would need a gigabyte."""
+
 _LAMBDA2 = 0.0625
 """[GeV2] Knots are even in log log(Q2 / this): denser where the coupling runs fastest."""
 
@@ -62,6 +63,7 @@ def write_lhapdf(
     evolve: Evolve | None = None,
     alpha_s: Callable[..., np.ndarray] | None = None,
     card: Any = None,
+    x_in: np.ndarray | None = None,
     progress: Callable[[int, int, dict[str, float]], None] | None = None,
 ) -> Path:
     """Evolve the kept replicas of a fit and write them as an LHAPDF set.
@@ -69,15 +71,16 @@ def write_lhapdf(
     Parameters
     ----------
     fit
-        The fit: its ``xf(x)``, ``q0`` and ``provenance`` are read.
+        The fit: its ``xf(x)`` is read.
     directory
         Folder of the set; its last part is the name of the set.
     overwrite
         Replace a set that is already there.
     description, authors
         Written into the ``.info`` file.
-    evolve, alpha_s, card
-        Evolution from Q0, running coupling and theory; those of :mod:`partonfit.theory` by default.
+    evolve, alpha_s, card, x_in
+        Evolution from Q0, running coupling, theory, and the x (x_in,) that evolution starts from;
+        those of :mod:`partonfit.theory.evolution` by default.
     progress
         Called as ``progress(member, members, {})`` while members are written.
 
@@ -98,26 +101,35 @@ def write_lhapdf(
         from partonfit.theory import evolution
 
         evolve, alpha_s = evolve or evolution.evolve, alpha_s or evolution.alpha_s
-        card = evolution.card_of(fit) if card is None else card
-    with _folder_in_place(target, overwrite) as folder:
+        card = evolution.default_card() if card is None else card
+    x_in = _input_grid() if x_in is None else x_in
+    with new_folder(target, overwrite=overwrite) as folder:
         grid = make_grid(card)
-        xf0 = np.asarray(fit.xf(grid.x), dtype=float)
+        xf0 = np.asarray(fit.xf(x_in), dtype=float)
         if len(xf0) == 0:
             msg = "No replica of this fit was kept, so there is nothing to write. See fit.statuses."
             raise SettingError(msg)
         members = np.concatenate([xf0.mean(axis=0, keepdims=True), xf0])
-        values = np.asarray(evolve(members, grid.x, grid.x, grid.points, card))
-        values[..., -1] = 0.0  # every parton vanishes at x = 1
         pids = _pids(card)
-        info = _info(fit, card, grid, pids, len(members), description, authors)
+        info = _info(card, grid, pids, len(members), description, authors)
         info |= {"AlphaS_Qs": _knots(grid), "AlphaS_Vals": [float(a) for a in alpha_s(grid.points, card)]}
         (folder / f"{target.name}.info").write_text(_yaml(info), encoding="utf-8")
-        for k, member in enumerate(values):
-            path = folder / f"{target.name}_{k:04d}.dat"
-            path.write_text(_member(member, grid, pids, central=k == 0), encoding="utf-8")
-            if progress is not None:
-                progress(k + 1, len(values), {})
+        for first in range(0, len(members), _AT_ONCE):
+            some = members[first : first + _AT_ONCE]
+            values = TO_FLAVOURS @ np.asarray(evolve(some, x_in, grid.x, grid.points, card))
+            values[..., -1] = 0.0  # every parton vanishes at x = 1
+            for k, member in enumerate(values, start=first):
+                path = folder / f"{target.name}_{k:04d}.dat"
+                path.write_text(_member(member, grid, pids, central=k == 0), encoding="utf-8")
+                if progress is not None:
+                    progress(k + 1, len(members), {})
     return target
+
+
+def _input_grid() -> np.ndarray:
+    from partonfit.theory.evolution import input_grid
+
+    return input_grid()
 
 
 def make_grid(card: Any, *, x_min: float = X_MIN, q_max: float = Q_MAX) -> Grid:
@@ -128,7 +140,9 @@ def make_grid(card: Any, *, x_min: float = X_MIN, q_max: float = Q_MAX) -> Grid:
     first = 3 + sum(m <= card.q0 for m in _thresholds(card))
     ends = np.log(np.log(np.square(edges) / _LAMBDA2))
     scales = []
-    for (low, high), (a, b) in zip(zip(edges, edges[1:], strict=False), zip(ends, ends[1:], strict=False), strict=True):
+    for (low, high), (a, b) in zip(
+        zip(edges, edges[1:], strict=False), zip(ends, ends[1:], strict=False), strict=True
+    ):
         n = max(_MIN_KNOTS, round(_N_Q * (b - a) / (ends[-1] - ends[0])) + 1)
         knots = np.sqrt(_LAMBDA2 * np.exp(np.exp(np.linspace(a, b, n))))
         knots[0], knots[-1] = low, high
@@ -165,7 +179,7 @@ def _knots(grid: Grid) -> list[float]:
 
 
 def _info(
-    fit: Any, card: Any, grid: Grid, pids: list[int], n_members: int, description: str, authors: str
+    card: Any, grid: Grid, pids: list[int], n_members: int, description: str, authors: str
 ) -> dict[str, Any]:
     from partonfit import __version__
 
@@ -218,7 +232,13 @@ def _yaml(info: dict[str, Any]) -> str:
 
 def _number(value: float) -> str:
     # YAML 1.1 reads 1e-09 without a dot as a string.
-    return str(value) if isinstance(value, int) else f"{value:.10e}" if 0 < abs(value) < 1e-4 else repr(float(value))
+    return (
+        str(value)
+        if isinstance(value, int)
+        else f"{value:.10e}"
+        if 0 < abs(value) < 1e-4
+        else repr(float(value))
+    )
 
 
 def _member(values: np.ndarray, grid: Grid, pids: Sequence[int], *, central: bool) -> str:
@@ -260,25 +280,3 @@ def _is_set(folder: Path) -> bool:
         return False
     allowed = re.compile(rf"{re.escape(folder.name)}(\.info|_\d{{4}}\.dat)")
     return all(allowed.fullmatch(path.name) for path in folder.iterdir())
-
-
-@contextmanager
-def _folder_in_place(target: Path, overwrite: bool) -> Iterator[Path]:
-    """Give a temporary folder beside ``target`` and rename it to ``target`` when all went well."""
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        folder = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
-    except OSError as error:
-        msg = f"Cannot write into {target.parent}: {error.strerror}. Choose a folder that you may write to."
-        raise StorageError(msg) from error
-    try:
-        yield folder
-        folder.chmod(0o755)
-        if overwrite and target.exists():
-            shutil.rmtree(target)
-        folder.rename(target)
-    except OSError as error:
-        msg = f"Cannot write the set {target}: {error.strerror or error}."
-        raise StorageError(msg) from error
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)

@@ -17,7 +17,8 @@ import numpy as np
 from scipy.interpolate import CubicSpline
 
 from partonfit._errors import SettingError, StorageError
-from partonfit._vocabulary import FLAVOURS, FROM_FLAVOURS, PIDS, rotation
+from partonfit._vocabulary import EVOLUTION, FLAVOURS, FROM_FLAVOURS, PIDS, rotation
+from partonfit.results._prediction import LEVEL
 
 
 @dataclass(frozen=True)
@@ -104,13 +105,24 @@ class LhapdfSet:
         return FROM_FLAVOURS @ self.xf(x, self.q0)[0]
 
     def predict(
-        self, x: np.ndarray, flavour: str | list[str] = "g", basis: str | None = None, Q: float | None = None
+        self,
+        x: np.ndarray,
+        *,
+        flavour: str | list[str] = "g",
+        basis: str | None = None,
+        Q: float | None = None,
     ) -> SetPrediction:
         """Return mean, spread and 68 % interval of x f(x, Q), by the rules of the set's error type.
 
         Replicas: member 0 and the quantiles of the others. Hessian sets: symmetric errors.
         """
-        names = tuple(rotation_names(basis)) if basis else (flavour,) if isinstance(flavour, str) else tuple(flavour)
+        names = (
+            tuple(rotation_names(basis))
+            if basis
+            else (flavour,)
+            if isinstance(flavour, str)
+            else tuple(flavour)
+        )
         scale = self.q0 if Q is None else float(Q)
         values = np.einsum("fe,ei,rix->rfx", rotation(names), FROM_FLAVOURS, self.xf(x, scale))
         mean, others = values[0], values[1:]
@@ -129,8 +141,6 @@ class LhapdfSet:
 
 def rotation_names(basis: str) -> tuple[str, ...]:
     """Return the names of ``"evolution"`` or ``"flavour"``."""
-    from partonfit._vocabulary import EVOLUTION
-
     known = {"evolution": EVOLUTION, "flavour": FLAVOURS}
     if basis not in known:
         msg = f"basis must be 'evolution' or 'flavour', not {basis!r}."
@@ -138,9 +148,11 @@ def rotation_names(basis: str) -> tuple[str, ...]:
     return known[basis]
 
 
-def _spread(mean: np.ndarray, others: np.ndarray, error_type: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _spread(
+    mean: np.ndarray, others: np.ndarray, error_type: str
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     if error_type == "replicas" and len(others) > 1:
-        lower, upper = np.quantile(others, [0.16, 0.84], axis=0)
+        lower, upper = np.percentile(others, LEVEL, axis=0)
         return lower, upper, others.std(axis=0, ddof=1)
     if error_type == "symmhessian" and len(others):
         sd = np.sqrt(((others - mean) ** 2).sum(axis=0))

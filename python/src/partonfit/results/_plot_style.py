@@ -42,9 +42,11 @@ def matplotlib() -> Any:
     """Import matplotlib, or say how to install it."""
     try:
         import matplotlib as mpl
-        import matplotlib.figure  # noqa: F401  (figures are made from this module)
+        import matplotlib.figure
     except ImportError as error:
-        msg = "Plots need matplotlib, which is not installed. Install it with: pip install 'partonfit[report]'"
+        msg = (
+            "Plots need matplotlib, which is not installed. Install it with: pip install 'partonfit[report]'"
+        )
         raise MissingDependencyError(msg) from error
     return mpl
 
@@ -68,12 +70,12 @@ def _figure_class() -> type:
     return PlotFigure
 
 
-def new_figure(width: float, height: float) -> Any:
-    """Return an empty figure of ``width`` by ``height`` inches that lays itself out."""
+def new_figure(width: float, height: float, layout: str | None = "constrained") -> Any:
+    """Return an empty figure of ``width`` by ``height`` inches."""
     mpl = matplotlib()
     figure_class = _figure_class()
     with mpl.rc_context(_RC):
-        figure = figure_class(figsize=(width, height), layout="constrained", dpi=130)
+        figure = figure_class(figsize=(width, height), layout=layout, dpi=130)
         figure_class.default_canvas(figure)
     return figure
 
@@ -90,16 +92,50 @@ def png(figure: Any, dpi: int = 130) -> bytes:
     return buffer.getvalue()
 
 
-def panels(n: int, width: float, height: float, columns: int | None = None) -> tuple[Any, list[Any]]:
-    """Return a figure with ``n`` equal panels, each ``width`` by ``height`` inches."""
+def panels(
+    n: int,
+    width: float,
+    height: float,
+    columns: int | None = None,
+    *,
+    margins: tuple[float, float, float, float] = (0.68, 0.16, 0.48, 0.2),
+    header: float = 0.35,
+    footer: float = 0.0,
+    split: float | None = None,
+) -> tuple[Any, list[Any], list[Any]]:
+    """Return a figure with ``n`` equal cells, each ``width`` by ``height`` inches.
+
+    ``margins`` are left, right, bottom and top of a cell, ``header`` and ``footer`` are kept free
+    above and below all cells (inches). With ``split`` a cell has a second, lower panel of that share of its height. Places
+    are computed here because matplotlib's own layout takes most of the time of a figure.
+    """
     columns = min(n, columns or (n if n <= 3 else 2 if n == 4 else 3))
     rows = -(-n // columns)
-    figure = new_figure(width * columns, height * rows)
-    with styled():
-        axes = figure.subplots(rows, columns, squeeze=False).ravel()
-    for spare in axes[n:]:
-        spare.remove()
-    return figure, list(axes[:n])
+    full_width, full_height = columns * width, rows * height + header + footer
+    figure = new_figure(full_width, full_height, layout=None)
+    left, right, bottom, top = margins
+    upper, lower = [], []
+    for i in range(n):
+        row, column = divmod(i, columns)
+        x, y = column * width + left, footer + (rows - 1 - row) * height + bottom
+        w, h = width - left - right, height - bottom - top
+        cut = 0.0 if split is None else split * h
+        with styled():
+            upper.append(
+                figure.add_axes(
+                    _share((x, y + cut + (0.1 if cut else 0), w, h - cut), full_width, full_height)
+                )
+            )
+            if cut:
+                lower.append(figure.add_axes(_share((x, y, w, cut), full_width, full_height)))
+    return figure, upper, lower
+
+
+def _share(
+    place: tuple[float, float, float, float], width: float, height: float
+) -> tuple[float, float, float, float]:
+    """Turn a place in inches into fractions of the figure."""
+    return place[0] / width, place[1] / height, place[2] / width, place[3] / height
 
 
 def colour(index: int) -> str:
@@ -138,7 +174,13 @@ def x_axis(axes: Any, xscale: str, x: np.ndarray) -> None:
     axes.set_xlabel("$x$")
 
 
-def legend_beside(figure: Any, handles: list[Any], labels: list[str], columns: int = 4) -> None:
+def legend_above(
+    figure: Any, handles: list[Any], labels: list[str], columns: int = 4, title: str = ""
+) -> None:
     """Put one legend above the panels, where it can cover no data."""
     with styled():
-        figure.legend(handles, labels, loc="outside upper center", ncols=min(columns, len(labels)))
+        if figure.get_layout_engine() is not None:
+            place: dict[str, Any] = {"loc": "outside upper center"}
+        else:
+            place = {"loc": "upper center", "bbox_to_anchor": (0.5, 1.0), "borderaxespad": 0.3}
+        figure.legend(handles, labels, ncols=min(columns, len(labels)), title=title or None, **place)

@@ -122,10 +122,11 @@ def plot_pdfs(
     if overlay:
         return _draw_overlay(curves[0], names, scale, x, xscale)
     if not ratio_panel:
-        figure, axes = style.panels(len(names), 4.3, 3.4)
+        figure, axes, _ = style.panels(len(names), 4.3, 3.4)
         _draw_panels(axes, curves, names, x, xscale)
         return _finish(figure, curves, scale)
-    figure, upper, lower = _stacked(len(names))
+    columns = 4 if len(names) % 3 else 3
+    figure, upper, lower = style.panels(len(names), 3.6, 4.2, columns, split=0.28)
     _draw_panels(upper, curves, names, x, xscale)
     _draw_panels(lower, _ratios(curves), names, x, xscale, ratio="it")
     for above, below in zip(upper, lower, strict=True):
@@ -155,7 +156,7 @@ def plot_ratio(
     own = isinstance(to, str) and to == "central"
     if not own:
         curves.append(_curves(to, names, scale, x, _label_of(to)))
-    figure, axes = style.panels(len(names), 4.3, 3.2)
+    figure, axes, _ = style.panels(len(names), 4.3, 3.2)
     _draw_panels(axes, _ratios(curves), names, x, xscale, ratio="mean" if own else curves[-1].label)
     return _finish(figure, curves, scale)
 
@@ -171,7 +172,7 @@ def plot_replicas(
     """Draw every kept replica as a thin line under the mean; see :func:`plot_pdfs`."""
     names, scale, x = _checked(fit, flavours, Q, xscale, x_min)
     curves = _curves(fit, names, scale, x, "replicas")
-    figure, axes = style.panels(len(names), 4.3, 3.4)
+    figure, axes, _ = style.panels(len(names), 4.3, 3.4)
     with style.styled():
         for i, (panel, name) in enumerate(zip(axes, names, strict=True)):
             alpha = float(np.clip(6 / np.sqrt(len(curves.replicas)) / 4, 0.12, 0.8))
@@ -181,14 +182,20 @@ def plot_replicas(
             _limits(panel, curves.replicas[:, i], x, xscale, ratio=False)
         thin[0].set_label("replica")
         words = [f"{len(curves.replicas)} replicas", "mean"]
-    style.legend_beside(figure, [thin[0], line], [f"{words[0]}, {style.scale_words(scale)}", words[1]])
+    style.legend_above(figure, [thin[0], line], [f"{words[0]}, {style.scale_words(scale)}", words[1]])
     return figure
 
 
 def _checked(
     fit: Any, flavours: str | Sequence[str] | None, Q: float | None, xscale: str, x_min: float
 ) -> tuple[tuple[str, ...], float, np.ndarray]:
-    names = DEFAULT_FLAVOURS if flavours is None else (flavours,) if isinstance(flavours, str) else tuple(flavours)
+    names = (
+        DEFAULT_FLAVOURS
+        if flavours is None
+        else (flavours,)
+        if isinstance(flavours, str)
+        else tuple(flavours)
+    )
     if not names:
         msg = "flavours is empty: name at least one, for instance flavours=['g']."
         raise SettingError(msg)
@@ -255,7 +262,12 @@ def _ratios(curves: list[_Curves]) -> list[_Curves]:
 
 
 def _draw_panels(
-    axes: Sequence[Any], curves: list[_Curves], names: tuple[str, ...], x: np.ndarray, xscale: str, ratio: str = ""
+    axes: Sequence[Any],
+    curves: list[_Curves],
+    names: tuple[str, ...],
+    x: np.ndarray,
+    xscale: str,
+    ratio: str = "",
 ) -> None:
     with style.styled():
         for i, (panel, name) in enumerate(zip(axes, names, strict=True)):
@@ -294,28 +306,13 @@ def _limits(panel: Any, values: np.ndarray, x: np.ndarray, xscale: str, *, ratio
     inside = inside[np.isfinite(inside)]
     if inside.size == 0:
         return
-    low, high = (np.quantile(inside, [0.02, 0.98]) if ratio else (inside.min(), inside.max()))
+    low, high = np.quantile(inside, [0.02, 0.98]) if ratio else (inside.min(), inside.max())
     if ratio:
         low, high = max(float(low), -1.0), min(float(high), 3.0)
         half = max(1.15 * (high - 1), 1.15 * (1 - low), 0.02)
         low, high = 1 - half, 1 + half
     margin = 0.0 if ratio else 0.07 * (high - low or 1.0)
     panel.set_ylim(low - margin, high + margin)
-
-
-def _stacked(n: int) -> tuple[Any, list[Any], list[Any]]:
-    """Return a figure with ``n`` tall panels, each with a flat one beneath it."""
-    columns = min(n, 4 if n != 6 else 3)
-    rows = -(-n // columns)
-    figure = style.new_figure(3.5 * columns, 4.2 * rows)
-    upper, lower = [], []
-    with style.styled():
-        grid = figure.add_gridspec(2 * rows, columns, height_ratios=[2.4, 1] * rows)
-        for i in range(n):
-            row, column = divmod(i, columns)
-            upper.append(figure.add_subplot(grid[2 * row, column]))
-            lower.append(figure.add_subplot(grid[2 * row + 1, column]))
-    return figure, upper, lower
 
 
 def _draw_overlay(curves: _Curves, names: tuple[str, ...], scale: float, x: np.ndarray, xscale: str) -> Any:
@@ -328,15 +325,19 @@ def _draw_overlay(curves: _Curves, names: tuple[str, ...], scale: float, x: np.n
             factor = 0.1 if name in ("g", "sea", "Sigma") else 1.0
             colour = style.colour(i)
             if curves.has_band:
-                panel.fill_between(x, factor * curves.lower[i], factor * curves.upper[i], color=colour, alpha=0.3, lw=0)
+                panel.fill_between(
+                    x, factor * curves.lower[i], factor * curves.upper[i], color=colour, alpha=0.3, lw=0
+                )
             handles += panel.plot(x, factor * curves.mean[i], color=colour, lw=1.7)
             labels.append(style.symbol(name) + ("/10" if factor < 1 else ""))
         style.x_axis(panel, xscale, x)
         panel.set_ylabel("$x f(x)$")
         top = np.max([0.1 if n in ("g", "sea", "Sigma") else 1.0 for n in names] * curves.upper.max(axis=1))
-        panel.set_ylim(0 if curves.lower.min() > -0.05 else None, min(1.08 * top, 1.1) if xscale == "log" else None)
+        panel.set_ylim(
+            0 if curves.lower.min() > -0.05 else None, min(1.08 * top, 1.1) if xscale == "log" else None
+        )
         panel.set_title(f"{style.scale_words(scale)},  {_band_words(curves)}", loc="right", fontsize=9.5)
-    style.legend_beside(figure, handles, labels, columns=6)
+    style.legend_above(figure, handles, labels, columns=6)
     return figure
 
 
@@ -352,12 +353,16 @@ def _finish(figure: Any, curves: list[_Curves], scale: float) -> Any:
     handles: list[Any] = []
     labels = []
     for k, c in enumerate(curves):
-        handles.append(Patch(facecolor=style.colour(k), alpha=0.35) if c.has_band else Line2D([], [], color=style.colour(k)))
+        handles.append(
+            Patch(facecolor=style.colour(k), alpha=0.35)
+            if c.has_band
+            else Line2D([], [], color=style.colour(k))
+        )
         labels.append(f"{c.label}, {style.scale_words(scale)}" if k == 0 else c.label)
     if any(c.has_band for c in curves):
         handles.append(Line2D([], [], color=style.GREY, lw=0.8, ls=(0, (4, 2))))
         labels.append(r"band: 68 %, dashed: mean $\pm$ 1$\sigma$")
-    style.legend_beside(figure, handles, labels)
+    style.legend_above(figure, handles, labels)
     return figure
 
 

@@ -38,7 +38,11 @@ def plot_chi2(fit: Any, *, covariance: str = "experimental") -> Any:
             panel.annotate(f" {value:.2f}  (N = {count})", (max(value, total), yy), va="center", fontsize=8.5)
         panel.set_yticks(y, names, fontsize=8.5)
         panel.tick_params(axis="y", which="both", left=False, right=False)
-        panel.set(xlim=(0, 1.15 * edge), ylim=(-0.7, len(rows) - 0.3), xlabel=rf"$\chi^2/N$ ({covariance} covariance)")
+        panel.set(
+            xlim=(0, 1.15 * edge),
+            ylim=(-0.7, len(rows) - 0.3),
+            xlabel=rf"$\chi^2/N$ ({covariance} covariance)",
+        )
         panel.set_title(rf"all {table.n_data} points: $\chi^2/N$ = {total:.3f} (line);  grey: 1 $\pm\sqrt{{2/N}}$",
                         fontsize=9.5)  # fmt: skip
     return figure
@@ -49,6 +53,7 @@ class _Points:
     """One dataset with its theory, arrays (data,); ``spread`` is NaN for a single replica."""
 
     name: str
+    word: str
     x: np.ndarray
     q2: np.ndarray
     values: np.ndarray
@@ -60,7 +65,7 @@ class _Points:
     def ratio(self, by: np.ndarray) -> _Points:
         size = np.abs(by)
         return _Points(
-            self.name, self.x, self.q2, self.values / by, self.uncorrelated / size, self.total / size,
+            self.name, self.word.split(" [")[0], self.x, self.q2, self.values / by, self.uncorrelated / size, self.total / size,
             self.theory / by, self.spread / size,
         )  # fmt: skip
 
@@ -81,14 +86,18 @@ def plot_data(fit: Any, *, dataset: str | None = None, normalised: str | None = 
     -------
     matplotlib.figure.Figure
         Panels of equal Q2 with x along the axis; points without these kinematics in order of index.
-        Inner error bars are statistical, outer ones the total. The band is mean +- 1 sigma of the
+        Thick error bars are the uncorrelated uncertainty, thin ones the total. The band is mean +- 1 sigma of the
         replicas. Correlated shifts are not applied to the data.
     """
     if normalised not in (None, "theory", "data"):
         msg = f"normalised must be 'theory', 'data' or None, not {normalised!r}."
         raise SettingError(msg)
     points = _points(fit, dataset)
-    shown = points if normalised is None else points.ratio(points.theory if normalised == "theory" else points.values)
+    shown = (
+        points
+        if normalised is None
+        else points.ratio(points.theory if normalised == "theory" else points.values)
+    )
     groups = _groups(points)
     if len(groups) <= 1:
         return _draw_by_index(shown, normalised)
@@ -97,22 +106,30 @@ def plot_data(fit: Any, *, dataset: str | None = None, normalised: str | None = 
 
 def _points(fit: Any, name: str | None) -> _Points:
     names = list(fit.data.names)
-    name = names[0] if name is None else name
-    if name not in names:
-        msg = f"This fit has no dataset {name!r}. {nearest(name, names, what='dataset')}"
+    chosen = names[0] if name is None else str(name)
+    if chosen not in names:
+        msg = f"This fit has no dataset {chosen!r}. {nearest(chosen, names, what='dataset')}"
         raise SettingError(msg)
-    where = names.index(name)
-    source = fit.data.datasets[where]
-    start = sum(d.values.size for d in fit.data.datasets[:where])
-    rows = slice(start, start + source.values.size)
+    source, rows = fit.data.datasets[names.index(chosen)], fit.data.slices[chosen]
     predictions = np.asarray(fit.predictions())[:, rows]
-    spread = predictions.std(axis=0, ddof=1) if len(predictions) > 1 else np.full(predictions.shape[1], np.nan)
+    spread = (
+        predictions.std(axis=0, ddof=1) if len(predictions) > 1 else np.full(predictions.shape[1], np.nan)
+    )
     blank = np.full(source.values.size, np.nan)
-    total = np.sqrt(np.diag(fit.data.covariance())[rows])
     return _Points(
-        name, np.asarray(source.kinematics.get("x", blank)), np.asarray(source.kinematics.get("q2", blank)),
-        np.asarray(source.values), np.asarray(source.stat), total, predictions.mean(axis=0), spread,
+        source.name, _axis_word(source), source.kinematics.get("x", blank), source.kinematics.get("Q2", blank),
+        source.values, source.uncorrelated_error, source.total_error, predictions.mean(axis=0), spread,
     )  # fmt: skip
+
+
+def _axis_word(dataset: Any) -> str:
+    """Return the axis word of an observable with its units."""
+    given = str(dataset.plotting.get("y_label") or "")
+    if "SIGMARED" in dataset.name:
+        word = r"$\sigma_{\mathrm{red}}$"
+    else:
+        word = given or ("$F_2$" if dataset.name.endswith("F2") else "observable")
+    return f"{word} [{dataset.units}]" if dataset.units not in ("", "1", "none", "None") else word
 
 
 def _groups(points: _Points) -> list[tuple[float, np.ndarray]]:
@@ -131,60 +148,63 @@ def _groups(points: _Points) -> list[tuple[float, np.ndarray]]:
 
 
 def _draw_panels(points: _Points, groups: list[tuple[float, np.ndarray]], normalised: str | None) -> Any:
-    columns = 5 if len(groups) > 9 else 3
-    rows = -(-len(groups) // columns)
-    figure = style.new_figure(2.5 * columns + 0.4, 1.75 * rows + 0.9)
+    columns = min(5 if len(groups) > 9 else 3, len(groups))
+    figure, axes, _ = style.panels(
+        len(groups), 2.5, 1.75, columns, margins=(0.5, 0.06, 0.32, 0.05), header=0.75
+    )
+    every = np.concatenate([chosen for _, chosen in groups])
+    x_range = 0.6 * points.x[every].min(), 1.5 * points.x[every].max()
+    handles: list[Any] = []
     with style.styled():
-        axes = figure.subplots(rows, columns, sharex=True, sharey=normalised is not None, squeeze=False).ravel()
-        for panel, (q2, chosen) in zip(axes, groups, strict=False):
-            handles = _draw_points(panel, points, chosen, points.x[chosen], joined=normalised != "data")
+        for i, (panel, (q2, chosen)) in enumerate(zip(axes, groups, strict=True)):
             panel.set_xscale("log")
+            panel.set_autoscale_on(False)  # limits are set here; matplotlib's search for them is slow
+            panel.set_xlim(x_range)
             panel.minorticks_off()
             panel.tick_params(labelsize=8)
+            _panel_limits(panel, points, chosen, normalised)
+            handles = _draw_points(panel, points, chosen, points.x[chosen], joined=normalised != "data")
             number = f"{q2:.4g}" if q2 < 1e4 else f"{q2:.0f}"
             panel.text(0.05, 0.06, f"$Q^2$ = {number} GeV$^2$", transform=panel.transAxes, fontsize=8)
-            _panel_limits(panel, points, chosen, normalised)
-        for spare in axes[len(groups) :]:
-            spare.set_visible(False)
-        for column in range(columns):
-            visible = [i for i in range(column, len(groups), columns)]
-            axes[visible[-1]].tick_params(labelbottom=True)
-        figure.supxlabel("$x$", fontsize=11)
-        figure.supylabel(_y_words(points.name, normalised), fontsize=11)
-    _data_legend(figure, handles, points, skipped=points.values.size - sum(len(c) for _, c in groups))
+            if i + columns < len(groups):
+                panel.tick_params(labelbottom=False)
+            else:
+                panel.set_xlabel("$x$", labelpad=0)
+            if i % columns == 0:
+                panel.set_ylabel(_y_words(points.word, normalised), fontsize=9)
+    _data_legend(figure, handles, points, skipped=points.values.size - len(every))
     return figure
 
 
 def _draw_by_index(points: _Points, normalised: str | None) -> Any:
-    figure = style.new_figure(8.4, 4.2)
+    figure, (panel,), _ = style.panels(1, 8.4, 4.0, header=0.75)
     chosen = np.arange(points.values.size)
     with style.styled():
-        panel = figure.subplots()
         handles = _draw_points(panel, points, chosen, chosen.astype(float), joined=False)
-        panel.set(xlabel="point", ylabel=_y_words(points.name, normalised))
+        panel.set(xlabel="point", ylabel=_y_words(points.word, normalised))
     _data_legend(figure, handles, points, skipped=0)
     return figure
 
 
-def _draw_points(panel: Any, points: _Points, chosen: np.ndarray, where: np.ndarray, *, joined: bool) -> list[Any]:
+def _draw_points(
+    panel: Any, points: _Points, chosen: np.ndarray, where: np.ndarray, *, joined: bool
+) -> list[Any]:
     """Draw one panel; ``joined`` theory is a line with a band, else (or alone) a dash with a thick bar."""
     theory, spread, hue = points.theory[chosen], points.spread[chosen], style.colour(1)
+    spread = np.where(np.isfinite(spread), spread, 0.0)
     handle: Any
     if joined and len(chosen) > 1:
-        (handle,) = panel.plot(where, theory, color=hue, lw=1.4)
+        band = panel.fill_between(where, theory - spread, theory + spread, color=hue, alpha=0.35, lw=0)
+        (line,) = panel.plot(where, theory, color=hue, lw=1.4)
+        handle = (band, line)
     else:
+        panel.vlines(where, theory - spread, theory + spread, color=hue, lw=4, alpha=0.35)
         (handle,) = panel.plot(where, theory, "_", color=hue, ms=9, mew=1.6)
-    if np.isfinite(spread).all():
-        if joined and len(chosen) > 1:
-            band = panel.fill_between(where, theory - spread, theory + spread, color=hue, alpha=0.35, lw=0)
-            handle = (handle, band)
-        else:
-            panel.errorbar(where, theory, yerr=spread, fmt="none", ecolor=hue, elinewidth=4, alpha=0.35)
-    values = points.values[chosen]
-    panel.errorbar(where, values, yerr=points.total[chosen], fmt="none", ecolor="black", elinewidth=0.8)
-    inner = panel.errorbar(where, values, yerr=points.uncorrelated[chosen], fmt="o", color="black", ms=2.8,
-                           elinewidth=0.8, capsize=1.8)  # fmt: skip
-    return [inner, handle]
+    values, inner, outer = points.values[chosen], points.uncorrelated[chosen], points.total[chosen]
+    panel.vlines(where, values - outer, values + outer, color="black", lw=0.7)
+    panel.vlines(where, values - inner, values + inner, color="black", lw=1.9)
+    (marker,) = panel.plot(where, values, "o", color="black", ms=2.8)
+    return [marker, handle]
 
 
 def _panel_limits(panel: Any, points: _Points, chosen: np.ndarray, normalised: str | None) -> None:
@@ -197,20 +217,17 @@ def _panel_limits(panel: Any, points: _Points, chosen: np.ndarray, normalised: s
         return
     low = np.min(np.minimum(points.values - points.total, points.theory)[chosen])
     high = np.max(np.maximum(points.values + points.total, points.theory)[chosen])
-    panel.set_ylim(low - 0.3 * (high - low), high + 0.1 * (high - low))
+    size = high - low or 1.0
+    panel.set_ylim(low - 0.3 * size, high + 0.1 * size)
 
 
-def _y_words(name: str, normalised: str | None) -> str:
-    word = r"$\sigma_{\mathrm{red}}$" if "SIGMARED" in name else "$F_2$" if name.endswith("F2") else "observable"
-    if normalised is None:
-        return word
-    return f"{word} / fit" if normalised == "theory" else f"{word} / data"
+def _y_words(word: str, normalised: str | None) -> str:
+    return word if normalised is None else f"{word} / fit" if normalised == "theory" else f"{word} / data"
 
 
 def _data_legend(figure: Any, handles: list[Any], points: _Points, skipped: int) -> None:
-    labels = ["data (inner bar: statistical, outer: total)", r"fit, mean $\pm$ 1$\sigma$"]
+    labels = ["data (thick bar: uncorrelated, thin: total)", r"fit, mean $\pm$ 1$\sigma$"]
     if not np.isfinite(points.spread).all():
         labels[1] = "fit, one replica"
     title = points.name + (f"   ({skipped} points at other $Q^2$ not shown)" if skipped else "")
-    with style.styled():
-        figure.legend(handles, labels, loc="outside upper center", ncols=2, title=title)
+    style.legend_above(figure, handles, labels, title=title)

@@ -1,0 +1,218 @@
+"""Translate an n3fit runcard into our short form: every key is honoured, or refused by name.
+
+Only keys whose meaning we keep are honoured. A key that cannot change the numbers of a fit (paths,
+printing) is accepted and dropped; any other is refused with the reason, never ignored in silence.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+from partonfit._errors import nearest
+
+Path = tuple[str | int, ...]
+Problem = tuple[Path, str]
+
+_SIGNS = ("dataset_inputs", "parameters", "fitting", "trvlseed", "nnseed", "mcseed", "genrep", "datacuts")
+_WITHOUT_EFFECT = ("maxcores", "debug", "parallel_models", "keywords", "save", "load", "tensorboard")
+_FL = {"sng": "Sigma", "g": "g", "v": "V", "v3": "V3", "v8": "V8", "t3": "T3", "t8": "T8", "t15": "T15"}
+_TOP = (
+    "description", "dataset_inputs", "datacuts", "theory", "trvlseed", "nnseed", "mcseed", "genrep", "diagonal_basis",
+    "parameters", "fitting", "positivity", "integrability", "added_filter_rules", *_WITHOUT_EFFECT,
+)  # fmt: skip
+_PARAMETERS = (
+    "nodes_per_layer", "activation_per_layer", "initializer", "optimizer", "epochs", "stopping_patience",
+    "layer_type", "dropout", "threshold_chi2", "positivity", "integrability", "feature_scaling_points",
+)  # fmt: skip
+
+
+def is_n3fit(content: dict[str, Any]) -> bool:
+    """Tell an n3fit card by keys that only it has."""
+    return any(key in content for key in _SIGNS) or isinstance(content.get("theory"), dict)
+
+
+def translate(content: dict[str, Any]) -> tuple[dict[str, Any], dict[Path, Path], list[Problem]]:
+    """Return the short form, where each of its keys came from, and what was refused."""
+    return _Translation(content).run()
+
+
+class _Translation:
+    def __init__(self, content: dict[str, Any]) -> None:
+        self.content = content
+        self.card: dict[str, Any] = {"model": {}, "control": {}}
+        self.origin: dict[Path, Path] = {}
+        self.problems: list[Problem] = []
+
+    def run(self) -> tuple[dict[str, Any], dict[Path, Path], list[Problem]]:
+        self._refuse_unknown((), self.content, _TOP)
+        self._put("description", ("description",))
+        self._put("data", ("dataset_inputs",))
+        self._entries()
+        self._cuts()
+        self._theory()
+        self._seeds()
+        self._put("pseudodata", ("genrep",), part="control")
+        self._parameters()
+        self._fitting()
+        self._constraints()
+        return self.card, self.origin, self.problems
+
+    def _get(self, path: Path) -> Any:
+        found: Any = self.content
+        for key in path:
+            if not isinstance(found, dict) or key not in found:
+                return None
+            found = found[key]
+        return found
+
+    def _put(self, key: str, path: Path, *, part: str | None = None, change: Any = None) -> None:
+        value = self._get(path)
+        if value is None:
+            return
+        target = self.card if part is None else self.card[part]
+        target[key] = value if change is None else change(value)
+        own: Path = (key,) if part is None else (part, key)
+        self.origin[own] = path
+        if isinstance(value, list):
+            for i, item in enumerate(value):
+                self.origin[(*own, i)] = (*path, i)
+                for name in item if isinstance(item, dict) else ():
+                    self.origin[(*own, i, name)] = (*path, i, name)
+
+    def _refuse(self, path: Path, reason: str) -> None:
+        self.problems.append((path, f"'{'.'.join(str(p) for p in path)}' {reason}"))
+
+    def _refuse_unknown(self, path: Path, mapping: Any, known: tuple[str, ...]) -> None:
+        if mapping is not None and not isinstance(mapping, dict):
+            self._refuse(path, f"must be a mapping, not {mapping!r}.")
+            return
+        for key in mapping or ():
+            if key not in known:
+                self._refuse((*path, key), f"is not known. {nearest(str(key), known, what='key')}")
+
+    def _entries(self) -> None:
+        if not self.content.get("dataset_inputs"):
+            self._refuse(("dataset_inputs",), "must list at least one dataset.")
+
+    def _cuts(self) -> None:
+        self._refuse_unknown(
+            ("datacuts",), self.content.get("datacuts"), ("t0pdfset", "q2min", "w2min", "use_cuts")
+        )
+        self._put("q2min", ("datacuts", "q2min"))
+        self._put("w2min", ("datacuts", "w2min"))
+        self._put("t0", ("datacuts", "t0pdfset"))
+        if self._get(("datacuts", "use_cuts")) not in (None, "internal"):
+            self._refuse(("datacuts", "use_cuts"), "can only be 'internal' here.")
+
+    def _theory(self) -> None:
+        self._refuse_unknown(("theory",), self.content.get("theory"), ("theoryid",))
+        self._put("theory", ("theory", "theoryid"), change=str)
+
+    def _seeds(self) -> None:
+        """One seed gives every stream here: n3fit's three are hashed into it, so each still counts."""
+        given = {key: self.content[key] for key in ("mcseed", "nnseed", "trvlseed") if key in self.content}
+        for key, value in given.items():
+            if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+                self._refuse((key,), f"must be a whole number from 0, not {value!r}.")
+                return
+        if given:
+            digest = hashlib.sha256(repr(sorted(given.items())).encode()).digest()
+            self.card["seed"] = int.from_bytes(digest[:4], "big") & 0x7FFFFFFF
+        if self.content.get("diagonal_basis"):
+            self._refuse(("diagonal_basis",), "is not supported yet: set it to false.")
+
+    def _parameters(self) -> None:
+        at = ("parameters",)
+        given = self.content.get("parameters")
+        self._refuse_unknown(at, given, _PARAMETERS)
+        if not isinstance(given, dict):
+            return
+        self._put(
+            "nodes",
+            (*at, "nodes_per_layer"),
+            part="model",
+            change=lambda n: n[:-1] if isinstance(n, list) else n,
+        )
+        nodes = given.get("nodes_per_layer")
+        if isinstance(nodes, list) and nodes and nodes[-1] != len(_FL):
+            self._refuse((*at, "nodes_per_layer"), f"must end in {len(_FL)}, the number of fitted flavours.")
+        self._activations(given.get("activation_per_layer"))
+        self._put("initializer", (*at, "initializer"), part="model")
+        optimizer = (*at, "optimizer")
+        self._refuse_unknown(
+            optimizer, given.get("optimizer"), ("clipnorm", "learning_rate", "optimizer_name")
+        )
+        self._put("clipnorm", (*optimizer, "clipnorm"), part="control")
+        self._put("learning_rate", (*optimizer, "learning_rate"), part="control")
+        self._put("optimizer", (*optimizer, "optimizer_name"), part="control")
+        self._put("epochs", (*at, "epochs"), part="control")
+        self._put("patience", (*at, "stopping_patience"), part="control")
+        self._put("threshold_chi2", (*at, "threshold_chi2"), part="control")
+        if given.get("layer_type", "dense") != "dense":
+            self._refuse((*at, "layer_type"), "can only be 'dense' here.")
+        if given.get("dropout"):
+            self._refuse((*at, "dropout"), "is not supported yet: set it to 0.")
+        if given.get("feature_scaling_points"):
+            self._refuse((*at, "feature_scaling_points"), "is not supported yet.")
+
+    def _activations(self, names: Any) -> None:
+        if names is None:
+            return
+        path = ("parameters", "activation_per_layer")
+        hidden = names[:-1] if isinstance(names, list) else []
+        if not hidden or names[-1] != "linear" or len(set(hidden)) != 1:
+            self._refuse(path, "must be one name for all hidden layers and 'linear' for the last.")
+            return
+        self.card["model"]["activation"] = hidden[0]
+        self.origin[("model", "activation")] = path
+
+    def _fitting(self) -> None:
+        given = self.content.get("fitting")
+        known = ("fitbasis", "savepseudodata", "basis", "sum_rules", "genrep", "trvlseed", "nnseed", "mcseed")
+        self._refuse_unknown(("fitting",), given, known)
+        if not isinstance(given, dict):
+            return
+        if given.get("fitbasis", "EVOL") != "EVOL":
+            self._refuse(("fitting", "fitbasis"), "can only be 'EVOL' here.")
+        if given.get("savepseudodata"):
+            self._refuse(("fitting", "savepseudodata"), "is not supported yet: set it to false.")
+        self._put("sum_rules", ("fitting", "sum_rules"), part="model", change=_sum_rules)
+        self._basis(given.get("basis"))
+
+    def _basis(self, rows: Any) -> None:
+        ranges: dict[str, dict[str, Any]] = {"alpha": {}, "beta": {}}
+        trainable: set[bool] = set()
+        for i, row in enumerate(rows or ()):
+            path: Path = ("fitting", "basis", i)
+            self._refuse_unknown(path, row, ("fl", "trainable", "smallx", "largex"))
+            if not isinstance(row, dict):
+                continue
+            name = _FL.get(row.get("fl", ""))
+            if name is None:
+                self._refuse(
+                    (*path, "fl"), f"is {row.get('fl')!r}. {nearest(str(row.get('fl')), _FL, what='flavour')}"
+                )
+                continue
+            trainable.add(bool(row.get("trainable", True)))
+            for own, theirs in (("alpha", "smallx"), ("beta", "largex")):
+                if theirs in row:
+                    ranges[own][name] = row[theirs]
+                    self.origin[("model", own, name)] = (*path, theirs)
+        if len(trainable) > 1:
+            self._refuse(("fitting", "basis"), "must make all exponents trainable, or none.")
+        elif trainable:
+            self.card["model"]["trainable_exponents"] = trainable.pop()
+        self.card["model"] |= {own: found for own, found in ranges.items() if found}
+
+    def _constraints(self) -> None:
+        for key in ("positivity", "integrability"):
+            if self.content.get(key):
+                self._refuse(
+                    (key,), "is not supported yet: this version fits without that constraint. Remove it."
+                )
+
+
+def _sum_rules(value: Any) -> Any:
+    names = {True: "all", False: "off", "MSR": "momentum", "VSR": "valence", "ALL": "all"}
+    return names.get(value, value) if isinstance(value, bool | str) else value

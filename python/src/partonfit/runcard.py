@@ -1,0 +1,284 @@
+"""Runcards: YAML in, typed settings out.
+
+A card is read in three steps: its YAML is composed into nodes (no tags, no code, every key with its
+line), an n3fit card is translated into our own short form, and pydantic checks that. Every problem
+is reported at once, each with key and line, before anything slow is imported.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from partonfit import _yaml
+from partonfit._errors import SettingError, StorageError, nearest
+from partonfit._vocabulary import FITTED
+
+Combination = Literal[FITTED]
+Bool = Annotated[bool, Field(strict=True)]
+SumRules = Literal["all", "momentum", "valence", "off"]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+def _not_bool(value: Any) -> Any:
+    # YAML's true is a bool, which Python counts among the numbers.
+    if isinstance(value, bool):
+        msg = "expected a number, not true or false"
+        raise ValueError(msg)
+    return value
+
+
+Number = BeforeValidator(_not_bool)
+
+
+class _Settings(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=False, use_attribute_docstrings=True)
+
+
+class DataEntry(_Settings):
+    """One dataset of a fit."""
+
+    dataset: str
+    """Name of the dataset, as in nnpdf-data."""
+    variant: str | None = None
+    """Variant of its uncertainties, e.g. ``legacy``."""
+    frac: Annotated[float | None, Field(gt=0, le=1), Number] = None
+    """Fraction of its points in the training set."""
+    cfac: list[str] = []
+    """Names of the C-factors that multiply its theory."""
+    weight: Annotated[float, Field(gt=0), Number] = 1.0
+    """Weight of its chi2."""
+
+
+class ModelSettings(_Settings):
+    """The network; see ``partonfit.pdf_model``."""
+
+    nodes: list[Annotated[int, Field(ge=1, le=10_000), Number]] = [25, 20]
+    """Widths of the hidden layers."""
+    activation: str = "tanh"
+    """Keras name of the hidden activation."""
+    initializer: str = "glorot_normal"
+    """Keras name of the initializer of the weights."""
+    preprocessing: Bool = True
+    """Multiply the network by x^(1-alpha) (1-x)^beta."""
+    alpha: dict[Combination, tuple[float, float]] | None = None
+    """Ranges of alpha by combination, where they differ from NNPDF4.0."""
+    beta: dict[Combination, tuple[float, float]] | None = None
+    """Ranges of beta by combination, where they differ from NNPDF4.0."""
+    trainable_exponents: Bool = False
+    """Train alpha and beta."""
+    sum_rules: SumRules = "all"
+    """Sum rules that are imposed."""
+
+
+class ControlSettings(_Settings):
+    """The training; see ``partonfit.fit_control``."""
+
+    epochs: Annotated[int, Field(ge=1), Number] = 17000
+    """Largest number of updates."""
+    patience: Annotated[float, Field(gt=0, le=1), Number] = 0.1
+    """Fraction of ``epochs`` without improvement after which a replica stops."""
+    learning_rate: Annotated[Positive, Number] = 2.621e-3
+    """Learning rate of the optimizer."""
+    clipnorm: Annotated[Positive | None, Number] = 6.073e-6
+    """Largest norm of a gradient, for each tensor of each replica; null: off."""
+    optimizer: str = "Nadam"
+    """Keras name of the optimizer."""
+    training_fraction: Annotated[float, Field(gt=0, le=1), Number] = 0.75
+    """Fraction of every dataset's points in the training set."""
+    threshold_chi2: Annotated[Positive | None, Number] = 3.5
+    """Validation chi2 per point from which weights count; null: always."""
+    pseudodata: Bool = True
+    """Let every replica fit its own fluctuated data."""
+    precision: Literal["float32", "float64"] = "float32"
+    """Precision of the training."""
+    compression: Annotated[float, Field(ge=0, le=1e-2), Number] = 1e-7
+    """Relative singular value below which a direction of the theory is dropped."""
+    block_size: Annotated[int | None, Field(ge=1), Number] = None
+    """Replicas in one compiled block; null: chosen for the device."""
+
+
+class RunSettings(_Settings):
+    """Everything that decides a fit: a runcard in our short form.
+
+    Examples
+    --------
+    >>> settings = parse_card("replicas: 10\\ncontrol: {epochs: 500}")
+    >>> settings.replicas, settings.control.epochs, settings.data
+    (10, 500, 'hera')
+    """
+
+    description: str = ""
+    """A line for the reader."""
+    data: str | list[str | DataEntry] = "hera"
+    """``hera``, or a list of datasets (a name, or a mapping with ``dataset:``)."""
+    theory: str = "hera"
+    """``hera``, or a folder with FK tables."""
+    q2min: Annotated[float, Field(ge=0), Number] = 3.49
+    """Cut: Q2 [GeV2] at least this."""
+    w2min: Annotated[float, Field(ge=0), Number] = 12.5
+    """Cut: W2 [GeV2] at least this."""
+    t0: str = "toy"
+    """PDF of the t0 covariance: ``toy``, or a folder with an LHAPDF set or a saved fit."""
+    replicas: Annotated[int, Field(ge=1, le=100_000), Number] = 100
+    """Number of replicas."""
+    seed: Annotated[int | None, Field(ge=0, lt=2**31), Number] = None
+    """The one seed of the fit; null: drawn, and recorded with the fit."""
+    model: ModelSettings = ModelSettings()
+    """The network."""
+    control: ControlSettings = ControlSettings()
+    """The training."""
+
+    @property
+    def hash(self) -> str:
+        """SHA-256 of the resolved settings."""
+        return hashlib.sha256(json.dumps(self.model_dump(), sort_keys=True).encode()).hexdigest()
+
+    @property
+    def entries(self) -> str | list[str | dict[str, Any]]:
+        """What ``load_data()`` takes."""
+        if isinstance(self.data, str):
+            return self.data
+        return [e if isinstance(e, str) else e.model_dump(exclude_defaults=True) for e in self.data]
+
+
+def read_card(path: str | os.PathLike[str]) -> RunSettings:
+    """Read the runcard at ``path``: our short form or an n3fit card.
+
+    Raises
+    ------
+    StorageError
+        When the file cannot be read.
+    SettingError
+        When the card has an unknown key or a bad value; every problem with its line.
+    """
+    path = Path(path)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        msg = f"{path} is not a text file in UTF-8."
+        raise StorageError(msg) from error
+    except OSError as error:
+        msg = f"Cannot read the runcard {path}: {error.strerror}."
+        raise StorageError(msg) from error
+    return parse_card(text, name=path.name)
+
+
+def parse_card(text: str, *, name: str = "the runcard") -> RunSettings:
+    """Turn the text of a runcard into settings; see :func:`read_card`."""
+    content, lines = _yaml.load(text, name)
+    from partonfit import _n3fit_card
+
+    origin: dict[tuple, tuple] = {}
+    if _n3fit_card.is_n3fit(content):
+        content, origin, problems = _n3fit_card.translate(content)
+        if problems:
+            raise SettingError(_report(name, [(lines.get(path), words) for path, words in problems]))
+    try:
+        return RunSettings.model_validate(content)
+    except ValidationError as error:
+        found = [_problem(e, lines, origin) for e in error.errors() if not _other_branch(e)]
+        raise SettingError(_report(name, found)) from None
+
+
+def card_schema() -> dict[str, Any]:
+    """Return the JSON schema of our short form, for editors."""
+    return RunSettings.model_json_schema()
+
+
+def _report(name: str, problems: Iterable[tuple[int | None, str]]) -> str:
+    unique = dict.fromkeys(sorted(problems, key=lambda p: p[0] or 0))
+    return "\n".join(
+        f"{name}, line {line}: {words}" if line else f"{name}: {words}" for line, words in unique
+    )
+
+
+def _other_branch(error: Any) -> bool:
+    """Tell whether an error is about the member of a union that the user did not write."""
+    kind, given = error["type"], error["input"]
+    return error["loc"][:1] == ("data",) and (
+        (kind == "string_type" and isinstance(given, dict | list))
+        or (kind == "list_type" and not isinstance(given, dict))
+        or (kind == "model_type" and not isinstance(given, list))
+    )
+
+
+def _problem(error: Any, lines: dict[tuple, int], origin: dict[tuple, tuple]) -> tuple[int | None, str]:
+    """Turn one error of pydantic into (line, sentence)."""
+    # Union members appear in the location as type names; only keys and indices are wanted.
+    path: tuple = ()
+    for part in error["loc"]:
+        if (
+            (*path, part) in lines
+            or (*path, part) in origin
+            or (part == error["loc"][-1] and error["type"] == "missing")
+        ):
+            path = (*path, part)
+    shown = origin.get(path, path)
+    line = lines.get(shown) or lines.get(shown[:-1])
+    key = _dotted(shown)
+    if error["type"] == "extra_forbidden":
+        return line, f"unknown key '{key}'. {nearest(str(path[-1]), _known(path[:-1]), what='key')}"
+    if error["type"] == "missing":
+        return line, f"'{key}' is missing."
+    if (
+        path[:1] == ("data",)
+        and len(path) <= 2
+        and error["type"] in ("string_type", "list_type", "model_type")
+    ):
+        expected = "a name or a list of datasets" if len(path) == 1 else "a name or a mapping with 'dataset:'"
+        return line, f"{key}: expected {expected}, not {error['input']!r}."
+    return line, f"{key or 'the card'}: {_words(error)}, not {error['input']!r}."
+
+
+def _dotted(path: tuple) -> str:
+    text = ""
+    for part in path:
+        text += f"[{part + 1}]" if isinstance(part, int) else f".{part}" if text else str(part)
+    return text
+
+
+def _known(path: tuple) -> list[str]:
+    """Return the keys allowed under ``path``."""
+    models: dict[str, type[BaseModel]] = {
+        "model": ModelSettings,
+        "control": ControlSettings,
+        "data": DataEntry,
+    }
+    return list((models[path[0]] if path else RunSettings).model_fields)
+
+
+_WORDS = {
+    "greater_than": "must be greater than {gt}",
+    "greater_than_equal": "must be at least {ge}",
+    "less_than": "must be less than {lt}",
+    "less_than_equal": "must be at most {le}",
+    "literal_error": "must be {expected}",
+    "string_type": "expected text",
+    "bool_type": "expected true or false",
+    "bool_parsing": "expected true or false",
+    "list_type": "expected a list",
+    "tuple_type": "expected two numbers [low, high]",
+    "dict_type": "expected a mapping",
+    "model_type": "expected a mapping of settings",
+    "finite_number": "expected a finite number",
+    "too_long": "expected two numbers [low, high]",
+    "value_error": "expected a number",
+}
+
+
+def _words(error: Any) -> str:
+    kind = error["type"]
+    if kind in _WORDS:
+        return _WORDS[kind].format(**error.get("ctx", {}))
+    if kind.startswith("int"):
+        return "expected a whole number"
+    if kind.startswith("float"):
+        return "expected a number"
+    return str(error["msg"])
