@@ -18,7 +18,7 @@ import numpy as np
 
 from partonfit._errors import DataError, SettingError, nearest
 
-_LONGEST = 500
+_LONGEST, _DEEPEST = 500, 40
 
 _ARITHMETIC: dict[type, Callable[[Any, Any], Any]] = {
     ast.Add: np.add,
@@ -104,6 +104,9 @@ def parse_condition(text: str, known: tuple[str, ...] | None = None) -> Conditio
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         msg = f"Cannot read the cut '{text}'. Write a condition such as 'x > 0.1 and Q2 < 100'."
         raise SettingError(msg) from None
+    if _depth(tree) > _DEEPEST:
+        msg = f"The cut '{text[:40]}...' is nested too deeply (more than {_DEEPEST} levels)."
+        raise SettingError(msg)
     names: dict[str, None] = {}
     if _kind(tree, text, names) != "condition":
         msg = f"The cut '{text}' gives a number; it must be a condition such as 'x > 0.1'."
@@ -114,6 +117,13 @@ def parse_condition(text: str, known: tuple[str, ...] | None = None) -> Conditio
                 msg = f"The cut '{text}' uses the unknown variable '{name}'. "
                 raise SettingError(msg + nearest(name, known, what="variable"))
     return Condition(text.strip(), tuple(names), tree)
+
+
+def _depth(tree: ast.AST) -> int:
+    depth, level = 0, [tree]
+    while level:
+        depth, level = depth + 1, [child for node in level for child in ast.iter_child_nodes(node)]
+    return depth
 
 
 def _kind(node: ast.expr, text: str, names: dict[str, None]) -> str:  # noqa: PLR0911 (one per node type)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import hashlib
+from collections.abc import Callable, Sequence
 
 import numpy as np
+from scipy.special import ndtri
 
 from partonfit._errors import DataError
 from partonfit.data._covariance import Sources
@@ -25,11 +27,11 @@ def pseudodata(
     """Draw one replica of the data from its uncertainties.
 
     Without ``covariance`` the noise is drawn source by source: one normal number per point for the
-    independent part and one per correlated source, each from the stream of its dataset or of the
-    shared source. Its covariance is exactly ``data.covariance(t0)`` (weights apart), and the numbers
-    of a dataset depend neither on which other datasets are present nor on their order. With
-    ``covariance`` the replica is ``values + L n``, ``L`` being the Cholesky factor taken in the order
-    of the dataset names and ``n`` from the datasets' own streams.
+    independent part, from the stream of its dataset, and one per correlated source, from its name. Its
+    covariance is exactly ``data.covariance(t0)`` (weights apart), and the numbers of a dataset depend
+    neither on which other datasets are present nor on their order. With ``covariance`` the replica is
+    ``values + L n``, ``L`` being the Cholesky factor taken in the order of the dataset names and ``n``
+    from the datasets' own streams.
 
     Parameters
     ----------
@@ -89,8 +91,20 @@ Normal = Callable[..., np.random.Generator]
 def _noise(data: Data, found: Sources, normal: Normal) -> np.ndarray:
     """Return one draw of the noise (data,): independent part by dataset, correlated part by source."""
     unit = np.concatenate([normal("points", d.name).normal(size=d.n_data) for d in data.datasets])
-    shifts = np.array([normal("source", *label).normal() for label in found.labels])
-    return found.independent * unit + found.correlated @ shifts
+    return found.independent * unit + found.correlated @ _named_normals(normal("sources"), found.labels)
+
+
+def _named_normals(generator: np.random.Generator, labels: Sequence[tuple[str, ...]]) -> np.ndarray:
+    """Return one standard normal number per label.
+
+    A number depends on the generator's next bytes and its own label only, not on the other labels: it
+    is a keyed hash of the label, read as a uniform number and mapped through the normal quantiles. A
+    stream of its own for each of some two hundred sources would cost milliseconds per replica.
+    """
+    key = generator.bytes(32)
+    words = [hashlib.blake2b("/".join(label).encode(), key=key, digest_size=8).digest() for label in labels]
+    bits = np.frombuffer(b"".join(words), dtype="<u8") >> np.uint64(11)
+    return ndtri((bits.astype(np.float64) + 0.5) * 2.0**-53)
 
 
 def _from_covariance(data: Data, covariance: np.ndarray, normal: Normal) -> np.ndarray:
@@ -108,7 +122,7 @@ def _with_factors(data: Data, normal: Normal) -> np.ndarray:
     zero, one = data.sources(np.zeros(data.n_data)), data.sources(np.ones(data.n_data))
     noise = _noise(data, zero, normal)
     relative = one.correlated - zero.correlated
-    shifts = np.array([normal("factor", *label).normal() for label in one.labels])
+    shifts = _named_normals(normal("factors"), one.labels)
     factor = np.prod(1 + relative * shifts, axis=1)
     for dataset in data.datasets:
         sizes = dataset.systematics.percent / 100

@@ -129,7 +129,7 @@ def from_file(path: Path) -> list[Record]:
         When the file is damaged or has another layout.
     """
     try:
-        with np.load(path, allow_pickle=False) as stored:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
             header = json.loads(stored["header"].tobytes())
             if header["format"] != FORMAT:
                 raise ValueError(header["format"])
