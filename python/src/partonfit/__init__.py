@@ -18,3 +18,61 @@ if _os.environ["KERAS_BACKEND"] != "jax" or (
     raise ImportError(_message)
 
 __version__ = "0.1.0"
+
+from partonfit import data as data
+from partonfit import inference as inference
+from partonfit import models as models
+from partonfit import results as results
+from partonfit import theory as theory
+from partonfit import training as training
+from partonfit._compare import Chi2Table as Chi2Table
+from partonfit._compare import chi2 as chi2
+from partonfit._compare import closure_data as closure_data
+from partonfit._compare import predictions as predictions
+from partonfit._errors import DataError as DataError
+from partonfit._errors import FitError as FitError
+from partonfit._errors import MissingDependencyError as MissingDependencyError
+from partonfit._errors import PartonfitError as PartonfitError
+from partonfit._errors import SettingError as SettingError
+from partonfit._errors import StorageError as StorageError
+from partonfit._errors import TheoryError as TheoryError
+from partonfit._fit import fit_pdf as fit_pdf
+from partonfit._fit import load_fit as load_fit
+from partonfit.data import Data as Data
+from partonfit.data import load_data as load_data
+from partonfit.inference import fit_control as fit_control
+from partonfit.models import pdf_model as pdf_model
+from partonfit.models import toy_pdf as toy_pdf
+from partonfit.results import PDFFit as PDFFit
+from partonfit.results import read_lhapdf as read_lhapdf
+from partonfit.theory import Theory as Theory
+from partonfit.theory import load_theory as load_theory
+
+__all__ = [
+    "Chi2Table",
+    "Data",
+    "DataError",
+    "FitError",
+    "MissingDependencyError",
+    "PDFFit",
+    "PartonfitError",
+    "SettingError",
+    "StorageError",
+    "Theory",
+    "TheoryError",
+    "chi2",
+    "closure_data",
+    "fit_control",
+    "fit_pdf",
+    "load_data",
+    "load_fit",
+    "load_theory",
+    "pdf_model",
+    "predictions",
+    "read_lhapdf",
+    "toy_pdf",
+]
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

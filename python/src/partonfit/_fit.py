@@ -62,7 +62,9 @@ def fit_pdf(
     control
         Made by :func:`fit_control`.
     progress
-        ``progress(step, total, metrics)``, called several times a second at most.
+        ``progress(step, total, metrics)``, called between chunks of epochs; metrics are ``training``
+        and ``validation`` (median chi2 per point of the best weights so far), ``running`` and
+        ``members`` (numbers of replicas).
 
     Returns
     -------
@@ -100,7 +102,7 @@ def fit_pdf(
     t0_predictions = None if t0 is None else forward.predict(np.asarray(resolve_pdf(t0)(forward.x)))
     loaded = time.perf_counter()
     result, drawn, _ = fit_replicas(
-        data, forward, t0_predictions, model, count, seed, control, resolve_pdf("toy"), progress
+        data, forward, t0_predictions, model, count, seed, control, resolve_pdf("toy"), _shown(progress, data, control)
     )
     trained = time.perf_counter()
     weights = Weights(
@@ -154,6 +156,22 @@ def _find_sources(
             )
             raise StorageError(msg)
     return data, forward
+
+
+def _shown(progress: Progress | None, data: Data, control: FitControl) -> Progress | None:
+    """Give ``progress`` chi2 per point instead of the engine's losses."""
+    if progress is None:
+        return None
+    inside = max(1.0, control.training_fraction * data.n_data)
+    held = data.n_data - inside if inside < data.n_data else inside
+
+    def show(step: int, total: int, metrics: dict[str, float]) -> None:
+        shown = {name: metrics[name] for name in ("running", "members")}
+        if "loss" in metrics:
+            shown |= {"training": metrics["loss"] / inside, "validation": metrics["validation"] / held}
+        progress(step, total, shown)
+
+    return show
 
 
 def _per_point(result: TrainResult, training: np.ndarray) -> dict[str, np.ndarray]:

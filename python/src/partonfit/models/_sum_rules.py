@@ -12,6 +12,7 @@ y = ln(1/x) + 5 (1 - x), logarithmic at small x and linear at large x.
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import keras
 import numpy as np
@@ -67,21 +68,28 @@ class SumRules(keras.layers.Layer):
         super().__init__(**keywords)
         self.rules, self.nodes = rules, nodes
 
-    def call(self, raw: object) -> object:
+    def call(self, raw: Any) -> Any:
         """Return the norm of each fitted combination."""
         ops = keras.ops
-        x, weights = quadrature(self.nodes)
-        momentum = ops.convert_to_tensor(weights, dtype=raw.dtype)
-        number = ops.convert_to_tensor(weights / x, dtype=raw.dtype)
-        norms = [ops.ones((), dtype=raw.dtype)] * len(FITTED)
-        column = {name: raw[:, i] for i, name in enumerate(FITTED)}
+        weights, fixed, normed = self._tables()
+        # One weighted sum over the nodes for all combinations: few and large operations.
+        integrals = ops.sum(ops.convert_to_tensor(weights, dtype=raw.dtype) * raw, axis=0)
+        momentum = ops.convert_to_tensor(np.eye(len(FITTED))[FITTED.index("g")], dtype=raw.dtype)
+        wanted = ops.convert_to_tensor(fixed, dtype=raw.dtype) - momentum * integrals[FITTED.index("Sigma")]
+        return ops.where(normed, wanted / ops.where(normed, integrals, 1.0), 1.0)
+
+    def _tables(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return weights (node, fitted), the wanted integral and whether a norm is fixed (fitted,)."""
+        x, momentum = quadrature(self.nodes)
+        weights = np.repeat((momentum / x)[:, None], len(FITTED), axis=1)
+        weights[:, [FITTED.index("Sigma"), FITTED.index("g")]] = momentum[:, None]
+        wanted = {}
         if self.rules in {"all", "momentum"}:
-            sigma, gluon = (ops.sum(momentum * column[name]) for name in ("Sigma", "g"))
-            norms[FITTED.index("g")] = (1 - sigma) / gluon
+            wanted["g"] = 1.0  # less what Sigma carries
         if self.rules in {"all", "valence"}:
-            for name, value in VALENCE.items():
-                norms[FITTED.index(name)] = value / ops.sum(number * column[name])
-        return ops.stack(norms)
+            wanted |= VALENCE
+        fixed = np.array([wanted.get(name, 0.0) for name in FITTED])
+        return weights, fixed, np.array([name in wanted for name in FITTED])
 
     def get_config(self) -> dict:
         """Return the arguments that rebuild the layer."""

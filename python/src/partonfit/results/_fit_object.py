@@ -132,10 +132,7 @@ class PDFFit:
         matrix = rotation(names)
         points = checked_x(x)
         scale = self.q0 if Q is None else checked_scale(Q, self.q0)
-        if scale == self.q0:
-            evolved = self.xf(points)
-        else:
-            evolved = self.evolved(points, [scale])[:, 0]
+        evolved = self.xf(points) if scale == self.q0 else self.evolved(points, [scale])[:, 0]
         return Prediction(points, scale, names, np.einsum("fe,rex->rfx", matrix, evolved))
 
     def evolved(self, x: np.ndarray, scales: Sequence[float]) -> np.ndarray:
@@ -181,11 +178,11 @@ class PDFFit:
         measured = xr.DataArray(self.data.values, dims=(DATA,))
         return xr.Dataset({"xf": xf, "predictions": predictions, "data_values": measured}).assign_coords(replica=kept)
 
-    def plot(self, flavours: Sequence[str] = ("g", "u_v", "d_v", "sea"), **options: Any) -> Figure:
-        """Draw bands of x f; options as :func:`partonfit.results.plot_pdfs`."""
-        from partonfit.results._plots import plot_pdfs
+    def plot(self, flavours: str | Sequence[str] | None = None, *, type: str = "pdfs", **options: Any) -> Figure:
+        """Draw the fit; types and options as in :func:`partonfit.results.plot`."""
+        from partonfit.results._plots import plot
 
-        return plot_pdfs(self, flavours, **options)
+        return plot(self, flavours, type=type, **options)
 
     def write_lhapdf(self, folder: str | Path, **options: Any) -> Path:
         """Evolve every kept replica and write an LHAPDF set; see :func:`partonfit.results.write_lhapdf`."""

@@ -2,7 +2,7 @@
 
 The step evaluates the present weights, remembers them when they are the best so far, decides
 whether the member goes on, and only then updates. One forward pass thus serves the training loss,
-its gradient and the validation loss; a member that does not go on keeps every value bit for bit.
+its gradient and the validation loss; what is kept of a member that has ended never changes again.
 """
 
 from __future__ import annotations
@@ -50,11 +50,13 @@ def make_step(objective: Objective, update: Update, control: EngineControl) -> C
         status = _next_status(state.status, state.epoch, best_epoch, finite, control)
         going_on = status == Status.RUNNING
         trainable, optimizer = update(gradients, state.trainable, state.optimizer)
+        # Weights of a member that has ended may wander: they are never looked at again, and freezing
+        # them would cost one selection per tensor and step. What is kept is frozen by ``better``.
         new = replace(
             state,
-            trainable=_choose(going_on, trainable, state.trainable),
-            non_trainable=_choose(going_on, evaluation.non_trainable, state.non_trainable),
-            optimizer=_choose(going_on, optimizer, state.optimizer),
+            trainable=trainable,
+            non_trainable=evaluation.non_trainable,
+            optimizer=optimizer,
             best_trainable=_choose(better, state.trainable, state.best_trainable),
             best_non_trainable=_choose(better, state.non_trainable, state.best_non_trainable),
             best_loss=jnp.where(better, value, state.best_loss),

@@ -1,0 +1,96 @@
+"""The compressed chi2 against the plain one, on random linear and nonlinear maps."""
+
+import numpy as np
+import pytest
+from scipy.linalg import cho_factor, cho_solve
+
+from partonfit._vocabulary import to_evolution
+from partonfit.inference import compress
+
+
+class RandomMap:
+    """A theory map of random numbers; the last ``ratios`` points are quotients of two rows."""
+
+    def __init__(self, points, grid, ratios=0, seed=0):
+        rng = np.random.default_rng(seed)
+        self.x = np.geomspace(1e-4, 0.9, grid)
+        self.linear = np.arange(points) < points - ratios
+        self._matrix = rng.normal(size=(points, 14, grid)) * self.linear[:, None, None]
+        self._rows = rng.uniform(0.5, 1, size=(2 * ratios, 14, grid))
+
+    def linear_matrix(self):
+        return self._matrix
+
+    def nonlinear_matrix(self):
+        return self._rows
+
+    def nonlinear_points(self, rows):
+        half = rows.shape[-1] // 2
+        return rows[..., :half] / rows[..., half:]
+
+    def predict(self, xf):
+        out = np.einsum("dkx,kx->d", self._matrix, xf)
+        out[~self.linear] = self.nonlinear_points(np.einsum("dkx,kx->d", self._rows, xf))
+        return out
+
+
+def covariance(points, seed=1):
+    rng = np.random.default_rng(seed)
+    shared = rng.normal(size=(points, 5))
+    return np.diag(rng.uniform(0.5, 2, points)) + shared @ shared.T
+
+
+def plain_chi2(forward, matrix, values, mask, xf):
+    residual = (forward.predict(to_evolution() @ xf.T) - values)[mask]
+    return residual @ cho_solve(cho_factor(matrix[np.ix_(mask, mask)]), residual)
+
+
+def reference(x):
+    return to_evolution() @ np.outer(np.linspace(1, 2, 8), x**0.5 * (1 - x) ** 3)
+
+
+@pytest.mark.parametrize("ratios", [0, 12])
+@pytest.mark.parametrize("points", [40, 400])
+def test_training_and_validation_chi2_equal_the_plain_ones(points, ratios):
+    forward, matrix = RandomMap(points, 9, ratios), covariance(points)
+    compression = compress(forward, matrix, reference, to_evolution(), cut=0)
+    rng = np.random.default_rng(2)
+    xf, values = rng.uniform(0.1, 1, size=(9, 8)), rng.normal(size=points)
+    mask = rng.uniform(size=points) < 0.75
+    training, validation = compression.forms(values, mask)
+    features = compression.features(xf)
+    assert training(features) == pytest.approx(plain_chi2(forward, matrix, values, mask, xf), rel=1e-9)
+    assert validation(features) == pytest.approx(plain_chi2(forward, matrix, values, ~mask, xf), rel=1e-9)
+
+
+def test_nothing_held_out():
+    forward, matrix = RandomMap(30, 5), covariance(30)
+    compression = compress(forward, matrix, reference, to_evolution())
+    values, everything = np.ones(30), np.ones(30, dtype=bool)
+    training, validation = compression.forms(values, everything)
+    xf = np.full((5, 8), 0.3)
+    assert training(compression.features(xf)) == pytest.approx(
+        plain_chi2(forward, matrix, values, everything, xf), rel=1e-9
+    )
+    assert validation(compression.features(xf)) == 0
+
+
+def test_features_vanish_at_the_reference():
+    compression = compress(RandomMap(50, 6, 4), covariance(50), reference, to_evolution())
+    fitted = (np.linalg.pinv(to_evolution()) @ reference(compression.forward.x)).T
+    np.testing.assert_allclose(compression.features(fitted), 0, atol=1e-12)
+
+
+def test_the_cut_drops_directions_and_its_error_is_small():
+    """A map of rank 20 plus a part 1e-9 as large: the cut finds 20 features, chi2 moves below 1e-6."""
+    forward, matrix = RandomMap(300, 9), covariance(300)
+    left, right = np.random.default_rng(3).normal(size=(300, 20)), np.random.default_rng(4).normal(size=(20, 126))
+    small = 1e-9 * np.random.default_rng(5).normal(size=(300, 126))
+    forward._matrix = (left @ right + small).reshape(300, 14, 9)
+    cut, full = (compress(forward, matrix, reference, to_evolution(), cut=c) for c in (1e-7, 0))
+    assert cut.rank == 20
+    assert full.rank > 20
+    values, mask = np.random.default_rng(6).normal(size=300), np.arange(300) % 4 > 0
+    xf = np.random.default_rng(7).uniform(size=(9, 8))
+    a, b = (c.forms(values, mask)[0](c.features(xf)) for c in (cut, full))
+    assert abs(a - b) / mask.sum() < 1e-6
