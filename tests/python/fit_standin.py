@@ -46,26 +46,12 @@ def running(xf0: np.ndarray, x: np.ndarray, Q: float) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class Chi2Row:
-    name: str
-    n_data: int
-    chi2: float
-
-
-@dataclass(frozen=True)
 class Chi2Table:
     covariance: str
-    rows: tuple[Chi2Row, ...]
+    dataset: tuple[str, ...]
+    n_data: tuple[int, ...]
+    chi2: tuple[float, ...]
     total: float
-    logdet: float = -100.0
-
-    @property
-    def datasets(self) -> tuple[Chi2Row, ...]:
-        return self.rows
-
-    @property
-    def n_data(self) -> int:
-        return sum(row.n_data for row in self.rows)
 
 
 @dataclass(frozen=True)
@@ -172,8 +158,9 @@ class StandInFit:
     def chi2(self, covariance: str = "experimental") -> Chi2Table:
         data, central = self.data, self.predictions().mean(axis=0)
         pulls = ((data.values - central) / data.errors) ** 2
-        rows = tuple(Chi2Row(n, s.stop - s.start, float(pulls[s].sum())) for n, s in data.slices.items())
-        return Chi2Table(covariance, rows, float(pulls.sum()))
+        chi2 = tuple(float(pulls[rows].sum()) for rows in data.slices.values())
+        n = tuple(rows.stop - rows.start for rows in data.slices.values())
+        return Chi2Table(covariance, data.names, n, chi2, float(pulls.sum()))
 
     @property
     def statuses(self) -> tuple:

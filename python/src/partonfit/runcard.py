@@ -282,3 +282,120 @@ def _words(error: Any) -> str:
     if kind.startswith("float"):
         return "expected a number"
     return str(error["msg"])
+
+
+def with_changes(
+    settings: RunSettings,
+    *,
+    replicas: int | None = None,
+    seed: int | None = None,
+    epochs: int | None = None,
+    theory: str | None = None,
+) -> RunSettings:
+    """Return ``settings`` with some values replaced (``None``: not), checked like a card.
+
+    Examples
+    --------
+    >>> with_changes(RunSettings(), replicas=5).replicas
+    5
+    """
+    content = settings.model_dump()
+    given = {"replicas": replicas, "seed": seed, "theory": theory}
+    content |= {key: value for key, value in given.items() if value is not None}
+    if epochs is not None:
+        content["control"]["epochs"] = epochs
+    try:
+        return RunSettings.model_validate(content)
+    except ValidationError as error:
+        lines = dict.fromkeys([*((key,) for key in content), ("control", "epochs")], 0)
+        found = [_problem(e, lines, {}) for e in error.errors() if not _other_branch(e)]
+        raise SettingError(_report("settings", found)) from None
+
+
+def to_yaml(settings: RunSettings, *, seed: int | None = None) -> str:
+    """Return the resolved card as YAML; ``seed`` fills in the one that was drawn."""
+    from io import StringIO
+
+    from ruamel.yaml import YAML
+    from ruamel.yaml.comments import CommentedSeq
+
+    def flow(value: Any) -> Any:
+        """Keep lists of plain values on one line."""
+        if isinstance(value, dict):
+            return {key: flow(item) for key, item in value.items()}
+        if isinstance(value, list):
+            items = CommentedSeq([flow(item) for item in value])
+            if not any(isinstance(item, dict | list) for item in value):
+                items.fa.set_flow_style()
+            return items
+        return value
+
+    content = settings.model_dump(mode="json")
+    if content["seed"] is None:
+        content["seed"] = seed
+    writer = YAML(typ="rt", pure=True)
+    writer.width = 100
+    writer.representer.add_representer(type(None), lambda r, _: r.represent_scalar("tag:yaml.org,2002:null", "null"))
+    stream = StringIO()
+    writer.dump(flow(content), stream)
+    return stream.getvalue()
+
+
+def run(settings: RunSettings, *, base: str | os.PathLike[str] = ".", progress: Any = None) -> Any:
+    """Run the fit that ``settings`` describe and return the ``PDFFit``.
+
+    Parameters
+    ----------
+    settings
+        The resolved card.
+    base
+        Folder that relative paths in the card start from.
+    progress
+        ``progress(step, total, metrics)``.
+    """
+    from partonfit._fit import fit_pdf
+    from partonfit.data import load_data
+    from partonfit.inference import fit_control
+    from partonfit.models import pdf_model
+    from partonfit.theory import load_theory
+
+    control = fit_control(**settings.control.model_dump())
+    data = load_data(settings.entries, q2min=settings.q2min, w2min=settings.w2min)
+    theory = load_theory(_place(settings.theory, base))
+    t0 = _t0(settings.t0, base)
+    model = pdf_model(**_model_arguments(settings.model), precision=control.precision)
+    return fit_pdf(
+        data, theory, model=model, replicas=settings.replicas, seed=settings.seed, t0=t0, control=control,
+        progress=progress,
+    )  # fmt: skip
+
+
+def _model_arguments(model: ModelSettings) -> dict[str, Any]:
+    return model.model_dump() | {"nodes": tuple(model.nodes)}
+
+
+def _place(name: str, base: str | os.PathLike[str]) -> str:
+    """Return ``name`` as a path beside the card if there is such a folder, else as it is."""
+    beside = Path(base) / name
+    return str(beside) if beside.is_dir() else name
+
+
+def _t0(name: str, base: str | os.PathLike[str]) -> Any:
+    """Return the PDF of the t0 covariance: a known name, a stored fit or an LHAPDF folder."""
+    if name == "toy":
+        return name
+    places = [Path(base), *(Path(p) for p in os.environ.get("LHAPDF_DATA_PATH", "").split(os.pathsep) if p)]
+    for folder in (place / name for place in places):
+        if (folder / "fit.json").is_file():
+            from partonfit._fit import load_fit
+
+            return load_fit(folder)
+        if folder.is_dir():
+            from partonfit.results._lhapdf_reader import read_lhapdf
+
+            return read_lhapdf(folder, members=1)
+    msg = (
+        f"t0: there is no PDF '{name}'. Give 'toy', a folder with an LHAPDF set or a fit (relative to the card), "
+        "or put the set's parent folder on LHAPDF_DATA_PATH."
+    )
+    raise SettingError(msg)

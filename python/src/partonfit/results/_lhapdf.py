@@ -257,14 +257,20 @@ def _member(values: np.ndarray, grid: Grid, pids: Sequence[int], *, central: boo
     return out.getvalue()
 
 
-def _checked_target(directory: str | os.PathLike[str], overwrite: bool) -> Path:
-    target = Path(directory).expanduser()
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.+-]*", target.name):
+def checked_set_name(name: str) -> str:
+    """Return ``name`` when an LHAPDF set can have it, or raise :class:`SettingError`."""
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.+-]*", name):
         msg = (
-            f"{target.name!r} cannot be the name of an LHAPDF set: use letters, digits, '_', '-', '+' and '.', "
+            f"{name!r} cannot be the name of an LHAPDF set: use letters, digits, '_', '-', '+' and '.', "
             "beginning with a letter or digit."
         )
         raise SettingError(msg)
+    return name
+
+
+def _checked_target(directory: str | os.PathLike[str], overwrite: bool) -> Path:
+    target = Path(directory).expanduser()
+    checked_set_name(target.name)
     if target.exists() and not overwrite:
         msg = f"{target} exists already. Give overwrite=True to replace it, or another name."
         raise StorageError(msg)

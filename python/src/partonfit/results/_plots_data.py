@@ -20,9 +20,8 @@ def plot_chi2(fit: Any, *, covariance: str = "experimental") -> Any:
     The grey band is 1 +- sqrt(2/N), what a perfect theory would give for N points.
     """
     table = fit.chi2(covariance)
-    rows = list(table.datasets)
-    names, n = [r.name for r in rows], np.array([r.n_data for r in rows])
-    values = np.array([r.chi2 for r in rows]) / n
+    rows, n = table.dataset, np.array(table.n_data)
+    values = np.array(table.chi2) / n
     figure = style.new_figure(8.4, 1.4 + 0.42 * len(rows))
     with style.styled():
         panel = figure.subplots()
@@ -30,20 +29,20 @@ def plot_chi2(fit: Any, *, covariance: str = "experimental") -> Any:
         spread = np.sqrt(2 / n)
         panel.barh(y, 2 * spread, left=1 - spread, height=0.9, color="#d9d9d9", zorder=0)
         panel.barh(y, values, height=0.55, color=style.colour(0))
-        total = table.total / table.n_data
+        total = table.total / n.sum()
         panel.axvline(total, color=style.colour(1), lw=1.6)
         panel.axvline(1.0, color=style.GREY, lw=0.8, ls=":")
         edge = 1.18 * max(values.max(), total, (1 + spread).max())
         for yy, value, count in zip(y, values, n, strict=True):
             panel.annotate(f" {value:.2f}  (N = {count})", (max(value, total), yy), va="center", fontsize=8.5)
-        panel.set_yticks(y, names, fontsize=8.5)
+        panel.set_yticks(y, rows, fontsize=8.5)
         panel.tick_params(axis="y", which="both", left=False, right=False)
         panel.set(
             xlim=(0, 1.15 * edge),
             ylim=(-0.7, len(rows) - 0.3),
             xlabel=rf"$\chi^2/N$ ({covariance} covariance)",
         )
-        panel.set_title(rf"all {table.n_data} points: $\chi^2/N$ = {total:.3f} (line);  grey: 1 $\pm\sqrt{{2/N}}$",
+        panel.set_title(rf"all {n.sum()} points: $\chi^2/N$ = {total:.3f} (line);  grey: 1 $\pm\sqrt{{2/N}}$",
                         fontsize=9.5)  # fmt: skip
     return figure
 

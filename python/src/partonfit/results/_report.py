@@ -98,7 +98,7 @@ def write_report(
         title=title,
         made=datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
         summary=summarise(fit),
-        chi2={word: fit.chi2(word) for word in ("experimental", "t0")},
+        chi2=_chi2_rows(fit),
         rules=sum_rules(fit),
         dropped=[s for s, keep in zip(fit.statuses, fit.kept, strict=True) if not keep],
         datasets=fit.data.datasets,
@@ -129,6 +129,15 @@ def _template() -> Any:
         f"{_number(pair[0], digits)} ± {_number(pair[1], digits)}"
     )
     return environment.get_template("report.html.j2")
+
+
+def _chi2_rows(fit: Any) -> list[dict[str, Any]]:
+    """Return name, points and chi2 per point with both covariances, one row for each dataset."""
+    both = [fit.chi2(word) for word in ("experimental", "t0")]
+    return [
+        {"name": name, "n_data": n, "experimental": first / n, "t0": second / n}
+        for name, n, first, second in zip(both[0].dataset, both[0].n_data, both[0].chi2, both[1].chi2, strict=True)
+    ]
 
 
 def _drawn(sections: Sequence[_Section], total: int, progress: Progress | None) -> Iterator[str]:
