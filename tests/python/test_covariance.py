@@ -75,9 +75,12 @@ def test_additive_part_ignores_t0_and_multiplicative_part_scales(sets, factor):
 
 def test_each_type_acts_as_it_should():
     sources = [("ADD", "UNCORR"), ("ADD", "CORR"), ("MULT", "CORR"), ("MULT", "LUMI"), ("ADD", "SKIP")]
-    one = fake_dataset("ONE_NC_1GEV_F2", 3, sources=sources)
-    other = fake_dataset("TWO_NC_1GEV_F2", 2, seed=1, sources=[("ADD", "LUMI"), ("ADD", "CORR")])
-    raw, raw2 = fake_record("ONE_NC_1GEV_F2", 3, sources=sources).errors, fake_record("TWO_NC_1GEV_F2", 2, seed=1, sources=[("ADD", "LUMI"), ("ADD", "CORR")]).errors  # fmt: skip
+    records = [
+        fake_record("ONE_NC_1GEV_F2", 3, sources=sources),
+        fake_record("TWO_NC_1GEV_F2", 2, seed=1, sources=[("ADD", "LUMI"), ("ADD", "CORR")]),
+    ]
+    one, other = (build_dataset(record, Entry(record.name), []) for record in records)
+    raw, raw2 = records[0].errors, records[1].errors
     matrix = fake_data(one, other).covariance()
     expected = np.diag(raw[:, 0] ** 2 + raw[:, 1] ** 2) + sum(np.outer(raw[:, j], raw[:, j]) for j in (2, 3, 4))
     np.testing.assert_allclose(matrix[:3, :3], expected, rtol=1e-14)
@@ -139,7 +142,7 @@ def test_floor_of_zero_changes_nothing():
 @pytest.mark.parametrize("bad", [np.ones(3), np.ones((6, 1)), np.array([1, 2, np.nan, 4, 5, 6.0])])
 def test_bad_t0(bad):
     data = fake_data(fake_dataset())
-    with pytest.raises(DataError, match="t0 predictions|index 2"):
+    with pytest.raises(DataError, match=r"t0 predictions|index 2"):
         data.covariance(bad)
 
 

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from fakes import write_set
 from partonfit._errors import DataError, SettingError
-from partonfit.data import describe_dataset, list_datasets, load_constraints, load_data, read_entries
 from partonfit.data import _catalogue as catalogue
 from partonfit.data import _commondata as commondata
+from partonfit.data import describe_dataset, list_datasets, load_constraints, load_data, read_entries
 from partonfit.data._record import from_file, to_bytes
 
 SET = "MADEUP_NC_1GEV_F2"

@@ -67,7 +67,7 @@ def load_data(
     --------
     >>> data = load_data("hera", q2min=10)
     >>> data.names[0], data.n_data
-    ('HERA_NC_318GEV_EM-SIGMARED', 1016)
+    ('HERA_NC_318GEV_EM-SIGMARED', 1007)
     """
     wanted = read_entries(entries)
     q2min, w2min = _limit(q2min, "q2min"), _limit(w2min, "w2min")
