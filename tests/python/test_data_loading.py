@@ -275,6 +275,7 @@ def test_list_and_description():
     assert shown["tables"] == [["HERA_CC_318GEV_EM_SIGMARED"]]
     assert shown["n_shared_sources"] == 169
     json.dumps(shown)
+    assert describe_dataset("hera")["n_data"] == 1306
     assert "choose a variant" in describe_dataset("NMC_NC_NOTFIXED_EM-F2")["note"]
 
 

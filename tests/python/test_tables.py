@@ -1,5 +1,7 @@
 """Reading tables: what they mean, and what is said about those that are damaged."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 from fakes import X, fake_table
@@ -13,6 +15,7 @@ TABLE = "HERA_CC_318GEV_EM_SIGMARED.pineappl.lz4"
 POSITIONS = {pid: i for i, pid in enumerate(PIDS[name] for name in FLAVOURS)}
 
 
+@cache
 def xfx(pid, x, q2):
     """The known PDF as an LHAPDF-like function."""
     return float((TO_FLAVOURS[POSITIONS[pid]] @ toy_pdf(np.array([x])))[0])

@@ -200,7 +200,7 @@ def _list_path() -> Path | None:
 def describe_dataset(
     name: str, variant: str | Sequence[str] | None = None, *, data_dir: Any = None
 ) -> dict[str, Any]:
-    """Return a plain dictionary that describes one dataset, for ``partonfit data show``.
+    """Return a plain dictionary that describes one dataset (or an embedded group), before cuts.
 
     Examples
     --------
@@ -208,6 +208,13 @@ def describe_dataset(
     >>> d["n_data"], d["process"], d["tables"]
     (42, 'DIS_CC', [['HERA_CC_318GEV_EM_SIGMARED']])
     """
+    if name in EMBEDDED:
+        records = [embedded_records(name)[one] for one in EMBEDDED[name]]
+        return {
+            "name": name,
+            "n_data": sum(record.n_data for record in records),
+            "datasets": {record.name: record.n_data for record in records},
+        }
     variants = () if variant is None else (variant,) if isinstance(variant, str) else tuple(variant)
     name, variants = present_name(name, variants, data_dir)
     located = find_folder(name, data_folders(data_dir))
