@@ -307,3 +307,21 @@ def test_entries_are_kept_as_given():
     entries = read_entries([{"dataset": "A", "frac": 0.5, "cfac": ["QCD"], "weight": 2, "custom_group": "g"}, "B"])
     assert (entries[0].frac, entries[0].cfac, entries[0].weight, entries[0].group) == (0.5, ("QCD",), 2.0, "g")
     assert read_entries(entries) == entries
+
+
+def test_request_makes_the_same_data_again(folder):
+    entries = [
+        {"dataset": SET, "variant": "wide", "frac": 0.5, "weight": 2.0, "custom_group": "mine"},
+        "HERACOMBCCEM",
+    ]
+    data = load_data(entries, q2min=10, w2min=5, cuts={SET: "x > 0.15"}, data_dir=folder)
+    request = json.loads(json.dumps(data.request))
+    again = load_data(**request)
+    assert again.hash == data.hash
+    assert again.request == data.request
+    assert (again.datasets[0].frac, again.datasets[0].group) == (0.5, "mine")
+    part = data.select("HERA_CC_318GEV_EM-SIGMARED")
+    assert load_data(**part.request).hash == part.hash
+    fake = data.with_values(2 * data.values)
+    assert load_data(**fake.request).with_values(fake.values).hash == fake.hash
+    assert load_data(**load_data("hera").request).hash == load_data("hera").hash

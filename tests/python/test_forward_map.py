@@ -231,3 +231,38 @@ def test_closure_data():
         closure_data(data, theory, pdf, level=1)
     with pytest.raises(SettingError, match="whole number"):
         closure_data(data, theory, pdf, level=1, seed=1.5)
+
+
+# ---- the parts that a fit works with ----------------------------------------------------------------
+
+
+def test_linear_and_nonlinear_parts_make_the_whole():
+    sets, tables = [], []
+    for i, name in enumerate(["RATIO", "NULL", "ASY", "ADD", "RATIO"]):
+        own = [fake_table(f"T{i}{k}", 3, seed=10 * i + k) for k in range(OPERATIONS[name].n_operands)]
+        tables += own
+        sets.append(fake_dataset(f"S{i}_NC_1GEV_F2", 3, tables=[[t.name] for t in own], operation=name))
+    forward = forward_map(fake_data(*sets), fake_theory(*tables))
+    xf = pdf(forward.x)
+    whole = forward.predict(xf)
+    rows = np.einsum("rfx,fx->r", forward.nonlinear_matrix(), xf)
+    assert len(rows) == 18
+    np.testing.assert_allclose(forward.nonlinear_points(rows), whole[~forward.linear], rtol=1e-12)
+    linear = np.einsum("dfx,fx->d", forward.linear_matrix(), xf)
+    np.testing.assert_allclose(linear[forward.linear], whole[forward.linear], rtol=1e-12)
+    assert not linear[~forward.linear].any()
+
+    import jax
+    import jax.numpy as jnp
+
+    compiled = jax.jit(forward.nonlinear_points)(jnp.asarray(rows, dtype=jnp.float32))
+    assert compiled.dtype == jnp.float32
+    np.testing.assert_allclose(compiled, whole[~forward.linear], rtol=1e-5)
+
+
+def test_quadratic_tables_are_refused_by_the_fit_only():
+    data, theory, _ = setup("NULL", quadratic=True)
+    forward = forward_map(data, theory)
+    assert np.isfinite(forward.predict(pdf(forward.x))).all()
+    with pytest.raises(TheoryError, match="quadratic in the PDF"):
+        forward.nonlinear_matrix()

@@ -1,6 +1,7 @@
 """Reading tables: what they mean, and what is said about those that are damaged."""
 
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -108,6 +109,10 @@ def test_theory_folder_layouts(folder, tmp_path):
     info = theory.info("HERA_CC_318GEV_EM_SIGMARED")
     assert (info["kind"], info["n_data"], round(info["q0"], 2)) == ("linear", 42, 1.65)
     before = load_theory(inner).hash()
+    assert load_theory(theory.name).names == theory.names
+    assert Path(theory.name).is_absolute()
+    both = load_theory([inner, tmp_path / "theory_40"])
+    assert load_theory(both.name).folders == both.folders
     assert theory.hash() == before == theory.hash(theory.names)
 
 

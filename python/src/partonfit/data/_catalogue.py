@@ -197,9 +197,7 @@ def _list_path() -> Path | None:
     return base / f"datasets-{version}.json"
 
 
-def describe_dataset(
-    name: str, variant: str | Sequence[str] | None = None, *, data_dir: Any = None
-) -> dict[str, Any]:
+def describe_dataset(name: str, variant: str | Sequence[str] | None = None, *, data_dir: Any = None) -> dict[str, Any]:
     """Return a plain dictionary that describes one dataset (or an embedded group), before cuts.
 
     Examples

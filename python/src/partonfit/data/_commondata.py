@@ -110,9 +110,7 @@ def _metadata(path: Path, changed: int) -> dict[str, Any]:
     return load_yaml(path)
 
 
-def read_record(
-    name: str, variant: Sequence[str] = (), *, data_dir: str | os.PathLike[str] | None = None
-) -> Record:
+def read_record(name: str, variant: Sequence[str] = (), *, data_dir: str | os.PathLike[str] | None = None) -> Record:
     """Return one dataset as published, from the cache when its files have not changed.
 
     Raises

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import warnings
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -56,6 +56,8 @@ class Data:
         Those with at least one point left, in the order given.
     dropped
         Those that the cuts removed altogether.
+    options
+        The keyword arguments of :func:`load_data` that made it.
 
     Examples
     --------
@@ -69,6 +71,7 @@ class Data:
 
     datasets: tuple[Dataset, ...]
     dropped: tuple[Dataset, ...] = ()
+    options: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     def __repr__(self) -> str:
         """Return one line: points and datasets."""
@@ -167,7 +170,8 @@ class Data:
     def with_values(self, values: np.ndarray) -> Data:
         """Return the same datasets with other central values (data,), e.g. fake data of a closure test."""
         values = self._checked(values, "values")
-        return Data(tuple(d.with_values(values[self.slices[d.name]]) for d in self.datasets), self.dropped)
+        datasets = tuple(d.with_values(values[self.slices[d.name]]) for d in self.datasets)
+        return Data(datasets, self.dropped, self.options)
 
     def select(self, names: str | Iterable[str]) -> Data:
         """Return only the datasets named, in the order named."""
@@ -175,7 +179,17 @@ class Data:
         if not wanted:
             msg = "select() needs at least one dataset name."
             raise SettingError(msg)
-        return Data(tuple(self[name] for name in wanted))
+        return Data(tuple(self[name] for name in wanted), options=self.options)
+
+    @property
+    def request(self) -> dict[str, Any]:
+        """Plain values from which ``load_data(**request)`` makes the same datasets again.
+
+        Central values that were replaced (:meth:`with_values`) are not part of it.
+        """
+        cuts = self.options.get("cuts")
+        own = {} if cuts is None else {"cuts": {n: list(cuts[n]) for n in self.names if n in cuts}}
+        return {"entries": [dataset.entry() for dataset in self.datasets], **self.options, **own}
 
     def by_dataset(self, values: np.ndarray) -> dict[str, np.ndarray]:
         """Split an array whose last axis is "data" by dataset."""
@@ -197,7 +211,7 @@ class Data:
         return array
 
 
-def collect(datasets: Sequence[Dataset]) -> Data:
+def collect(datasets: Sequence[Dataset], options: Mapping[str, Any] | None = None) -> Data:
     """Return the datasets as one collection, leaving out (with a warning) those without points."""
     kept = tuple(dataset for dataset in datasets if dataset.n_data)
     dropped = tuple(dataset for dataset in datasets if not dataset.n_data)
@@ -208,4 +222,4 @@ def collect(datasets: Sequence[Dataset]) -> Data:
     for dataset in dropped:
         msg = f"Dataset {dataset.name} has no point left after the cuts and is left out."
         warnings.warn(msg, stacklevel=3)
-    return Data(kept, dropped)
+    return Data(kept, dropped, options or {})

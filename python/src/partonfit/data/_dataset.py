@@ -144,6 +144,16 @@ class Dataset:
         values.setflags(write=False)
         return replace(self, values=values)
 
+    def entry(self) -> dict[str, Any]:
+        """Return the entry for :func:`load_data` that gives this dataset, as plain values."""
+        own = {"variant": list(self.variant), "frac": self.frac, "cfac": list(self.cfac)}
+        result = {"dataset": self.name} | {key: value for key, value in own.items() if value}
+        if self.weight != 1:
+            result["weight"] = self.weight
+        if self.group != self.experiment:
+            result["custom_group"] = self.group
+        return result
+
     def digest(self) -> str:
         """Return the SHA-256 of everything that influences a fit."""
         header = [
@@ -228,9 +238,7 @@ def _variables(record: Record) -> dict[str, np.ndarray]:
 def _uncertainties(record: Record, kept: np.ndarray) -> tuple[np.ndarray, Systematics]:
     stat = np.zeros(len(kept))
     groups: dict[str, list[int]] = {"ADD": [], "MULT": []}
-    for j, (name, treatment, kind) in enumerate(
-        zip(record.error_names, record.treatments, record.types, strict=True)
-    ):
+    for j, (name, treatment, kind) in enumerate(zip(record.error_names, record.treatments, record.types, strict=True)):
         if name.casefold() == "stat" and treatment == "ADD" and kind == "UNCORR":
             stat = np.array(record.errors[kept, j])
         elif kind != "SKIP":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from partonfit._errors import DataError, SettingError, nearest
@@ -72,14 +73,23 @@ def load_data(
     wanted = read_entries(entries)
     q2min, w2min = _limit(q2min, "q2min"), _limit(w2min, "w2min")
     own = _own_rules(cuts, wanted)
-    datasets = []
+    datasets, conditions = [], {}
     for entry in wanted:
         record = _measurement(entry, data_dir)
         rules = general_rules(record.description["process"], q2min, w2min)
         if published_cuts:
             rules += published_rules(record.name, record.description["process"])
+        if entry.dataset in own:
+            conditions[record.name] = [rule.condition.text for rule in own[entry.dataset]]
         datasets.append(build_dataset(record, entry, rules + own.get(entry.dataset, [])))
-    return collect(datasets)
+    options = {
+        "q2min": q2min,
+        "w2min": w2min,
+        "cuts": conditions or None,
+        "published_cuts": bool(published_cuts),
+        "data_dir": None if data_dir is None else str(Path(data_dir).resolve()),
+    }
+    return collect(datasets, options)
 
 
 def _measurement(entry: Entry, data_dir: Any) -> Record:

@@ -121,7 +121,5 @@ def published_rules(name: str, process: str) -> list[Rule]:
     if name in _DEPENDENT_BIN:
         rules.append(Rule(parse_condition(f"index != {_DEPENDENT_BIN[name]}"), _DEPENDENT))
     if process == "DIS_NC_CHARM":
-        rules.append(
-            Rule(parse_condition("Q2 > 8"), "Q2 <= 8 GeV2: charm production with fitted charm in FONLL-C")
-        )
+        rules.append(Rule(parse_condition("Q2 > 8"), "Q2 <= 8 GeV2: charm production with fitted charm in FONLL-C"))
     return rules

@@ -1,16 +1,13 @@
-"""The forward map: from a PDF on one x grid to predictions for all data points.
+"""Building the forward map of data under a theory.
 
 All tables are put on the union of their x grids, without interpolation: a table keeps its own x
-points, which are columns of the union. Linear tables become rows of one matrix; quadratic ones stay
-as blocks. Rows then combine to data points (ratios, sums) by the datasets' operations.
+points, which are columns of the union.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,141 +15,12 @@ import numpy as np
 from partonfit._errors import TheoryError
 from partonfit._vocabulary import EVOLUTION
 from partonfit.data import Data, Dataset
+from partonfit.theory._forward import ForwardMap, PointGroup, QuadraticRows
 from partonfit.theory._operations import OPERATIONS, operation
 from partonfit.theory._tables import FKTable, channel_rows
 from partonfit.theory._theory import Theory
 
 _SAME_X = 1e-10  # relative difference below which two grid points are one
-
-
-@dataclass(frozen=True, eq=False)
-class QuadraticRows:
-    """Rows of one quadratic table.
-
-    Attributes
-    ----------
-    rows
-        Their row numbers (row,).
-    x_index
-        The table's x points as columns of the union grid (x,).
-    first, second
-        For each channel the positions of the two legs in the evolution basis (channel,).
-    values
-        Weights (row, channel, x1, x2).
-    """
-
-    rows: np.ndarray
-    x_index: np.ndarray
-    first: np.ndarray
-    second: np.ndarray
-    values: np.ndarray
-
-    def predict(self, xf: np.ndarray) -> np.ndarray:
-        """Return the rows (..., row) for x f on the union grid (..., 14, x)."""
-        own = xf[..., self.x_index]
-        one, other = own[..., self.first, :], own[..., self.second, :]
-        # The contraction over the second leg first keeps the largest intermediate at (row, channel, x).
-        half = np.einsum("rcxy,...cy->...rcx", self.values, other, optimize=True)
-        return np.einsum("...rcx,...cx->...r", half, one, optimize=True)
-
-
-@dataclass(frozen=True, eq=False)
-class PointGroup:
-    """Data points that share an operation: their numbers (point,) and their rows (operand, point)."""
-
-    operation: str
-    points: np.ndarray
-    rows: np.ndarray
-
-
-@dataclass(frozen=True, eq=False)
-class ForwardMap:
-    """From x f at the starting scale to predictions.
-
-    Attributes
-    ----------
-    x
-        Union of the x grids of all tables (x,), ascending.
-    matrix
-        The linear rows (row, 14, x), evolution basis; conversion factors and C-factors are inside.
-    linear_rows
-        Their row numbers (row,).
-    quadratic
-        The rows quadratic in the PDF.
-    n_rows
-        Number of all rows.
-    groups
-        How rows combine to data points.
-    linear
-        Whether a data point is linear in the PDF (data,).
-    q0
-        Scale of the PDF [GeV].
-    hash
-        SHA-256 over the tables used.
-    """
-
-    x: np.ndarray
-    matrix: np.ndarray = field(repr=False)
-    linear_rows: np.ndarray = field(repr=False)
-    quadratic: tuple[QuadraticRows, ...] = field(repr=False)
-    n_rows: int
-    groups: tuple[PointGroup, ...] = field(repr=False)
-    linear: np.ndarray = field(repr=False)
-    q0: float
-    hash: str
-
-    @property
-    def n_data(self) -> int:
-        """Number of data points."""
-        return len(self.linear)
-
-    def rows(self, xf: np.ndarray) -> np.ndarray:
-        """Return all rows (..., row) for x f on the union grid (..., 14, x)."""
-        xf = np.asarray(xf, dtype=np.float64)
-        if xf.shape[-2:] != (len(EVOLUTION), len(self.x)):
-            msg = f"The PDF must have shape (..., 14, {len(self.x)}), not {xf.shape}."
-            raise TheoryError(msg)
-        flat = xf.reshape(*xf.shape[:-2], -1)
-        result = np.empty((*xf.shape[:-2], self.n_rows))
-        result[..., self.linear_rows] = flat @ self.matrix.reshape(len(self.matrix), flat.shape[-1]).T
-        for block in self.quadratic:
-            result[..., block.rows] = block.predict(xf)
-        return result
-
-    def combine(self, rows: Any) -> Any:
-        """Return data points (..., data) from rows (..., row).
-
-        A pure function of its argument: it accepts NumPy and JAX arrays, and can be differentiated and
-        compiled.
-        """
-        xp = rows.__array_namespace__()
-        parts = [
-            OPERATIONS[group.operation].apply(*(rows[..., operand] for operand in group.rows))
-            for group in self.groups
-        ]
-        return xp.concatenate(parts, axis=-1)[..., self._order]
-
-    def predict(self, xf: np.ndarray) -> np.ndarray:
-        """Return predictions (..., data) for x f on the union grid (..., 14, x)."""
-        return self.combine(self.rows(xf))
-
-    def linear_matrix(self) -> np.ndarray:
-        """Return the matrix (data, 14, x) of the points that are linear in the PDF; other rows are zero.
-
-        Where all points are linear, ``predict`` is this matrix applied to x f.
-        """
-        result = np.zeros((self.n_data, *self.matrix.shape[1:]))
-        position = np.full(self.n_rows, -1)
-        position[self.linear_rows] = np.arange(len(self.linear_rows))
-        for group in self.groups:
-            chosen = self.linear[group.points]
-            for operand in group.rows:  # linear operations are sums of their operands
-                result[group.points[chosen]] += self.matrix[position[operand[chosen]]]
-        return result
-
-    @cached_property
-    def _order(self) -> np.ndarray:
-        return np.argsort(np.concatenate([group.points for group in self.groups]))
 
 
 def table_names(datasets: Iterable[Dataset]) -> tuple[str, ...]:
@@ -270,9 +138,7 @@ class _Builder:
             self.factors.update(numbers.tobytes())
         return factor
 
-    def finish(
-        self, groups: tuple[PointGroup, ...], linear: np.ndarray, q0: float, digest: str
-    ) -> ForwardMap:
+    def finish(self, groups: tuple[PointGroup, ...], linear: np.ndarray, q0: float, digest: str) -> ForwardMap:
         """Return the map."""
         shape = (0, len(EVOLUTION), len(self.x))
         return ForwardMap(

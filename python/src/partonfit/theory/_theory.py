@@ -26,7 +26,7 @@ class Theory:
     Attributes
     ----------
     name
-        The embedded name or the folder.
+        The embedded name or the absolute folder; :func:`load_theory` takes it again.
     folders
         Where tables are looked for, in order.
 
@@ -127,7 +127,7 @@ def load_theory(source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]
     source
         ``"hera"`` for the tables that travel with the package, a folder of ``*.pineappl.lz4`` files,
         a folder ``theory_<id>`` with those files in ``fastkernel/``, or several folders searched in
-        order.
+        order (a list, or one text with the separator of search paths).
 
     Raises
     ------
@@ -145,23 +145,24 @@ def load_theory(source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]
         folder = Path(__file__).parent / "embedded" / source
         return _open(source, [folder])
     if isinstance(source, str | os.PathLike):
-        return _open(str(source), [_table_folder(source)])
+        text = os.fspath(source)
+        source = [text] if Path(text).expanduser().is_dir() else text.split(os.pathsep)
     try:
-        folders = [_table_folder(one) for one in source]
+        places = [Path(one).expanduser() for one in source]
     except TypeError:
         msg = f"theory must be a name or a folder, not {source!r}."
         raise SettingError(msg) from None
-    if not folders:
+    if not places:
         msg = "theory is an empty list. Give 'hera' or a folder of tables."
         raise SettingError(msg)
-    return _open("+".join(str(one) for one in source), folders)
+    folders = [_table_folder(place) for place in places]
+    return _open(os.pathsep.join(str(place.resolve()) for place in places), folders)
 
 
-def _table_folder(source: Any) -> Path:
-    folder = Path(source).expanduser()
+def _table_folder(folder: Path) -> Path:
     if not folder.is_dir():
-        hint = nearest(str(source), EMBEDDED, what="theory") if len(folder.parts) == 1 else ""
-        msg = f"The theory folder {source} does not exist. {hint or 'Give a folder of .pineappl.lz4 files.'}"
+        hint = nearest(str(folder), EMBEDDED, what="theory") if len(folder.parts) == 1 else ""
+        msg = f"The theory folder {folder} does not exist. {hint or 'Give a folder of .pineappl.lz4 files.'}"
         raise TheoryError(msg)
     return folder / "fastkernel" if (folder / "fastkernel").is_dir() else folder
 
