@@ -5,8 +5,10 @@ print.pdf_fit <- function(x, ...) {
   n_datasets <- length(unique(x$points$dataset))
   cat_text(
     "PDF fit: {nrow(x$replicas)} replica{?s} ({describe_statuses(x$replicas)})",
-    "{total$n_data} point{?s} in {n_datasets} dataset{?s}, Q0 = {x$q0} GeV; \
-     chi2/N = {two_digits(total$chi2 / total$n_data)} (experimental covariance)",
+    paste0(
+      "{total$n_data} point{?s} in {n_datasets} dataset{?s}, Q0 = {x$q0} GeV; ",
+      "chi2/N = {two_digits(total$chi2 / total$n_data)} (experimental covariance)"
+    ),
     if (x$interrupted) "Interrupted: this is the best so far.",
     'Next: summary(fit), plot(fit), predict(fit, x = , Q = ), write_lhapdf(fit, "myset")'
   )

@@ -17,8 +17,8 @@ progress_bar <- function(.envir) {
       id <<- cli::cli_progress_bar(
         total = total, clear = TRUE, .envir = .envir, extra = list(state = state),
         format = paste0(
-          "Fitting {cli::pb_bar} {cli::pb_percent} | {cli::pb_extra$state$metrics}",
-          " | {cli::pb_eta_str}"
+          "{cli::pb_bar} {cli::pb_percent} {cli::pb_eta_str} | chi2/N: ",
+          "{cli::pb_extra$state$metrics}"
         )
       )
     }
@@ -40,10 +40,16 @@ progress_lines <- function(every = 15) {
   }
 }
 
-# The core names its metrics; what it reports is shown, numbers to three digits.
+# "24 of 40 running, training 2.18, validation 2.23": what the core reports, numbers to three digits.
 format_metrics <- function(metrics) {
   if (!length(metrics)) return("")
-  paste(gsub("_", " ", names(metrics)), vapply(metrics, format, "", digits = 3), collapse = ", ")
+  counts <- c("running", "members")
+  words <- if (all(counts %in% names(metrics))) {
+    sprintf("%.0f of %.0f running", metrics$running, metrics$members)
+  }
+  rest <- metrics[setdiff(names(metrics), counts)]
+  values <- vapply(rest, format, "", digits = 3)
+  paste(c(words, if (length(rest)) paste(names(rest), values)), collapse = ", ")
 }
 
 wants_progress <- function(verbose, call = rlang::caller_env()) {

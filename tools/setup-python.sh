@@ -1,6 +1,7 @@
 # The project's Python environment, .venv/. Sourced by setup.sh.
 
-PYTHON_EXTRAS="dev,report,theory,r"
+# rpy2 (extra "r", for one test) compiles against R and Python's headers; all else is wheels.
+PYTHON_EXTRAS="dev,report,theory"
 
 setup_python() {
   make_venv
@@ -12,9 +13,32 @@ setup_python() {
   fi
   say "installing the Python package and what it needs into .venv/"
   logged pip-upgrade "$VENV/bin/python" -m pip install --quiet --upgrade pip
-  # rpy2 compiles against R and wants it on the path; everything else is wheels.
-  logged pip-install "$VENV/bin/python" -m pip install --editable "$ROOT/python[$PYTHON_EXTRAS]"
+  local extras="$PYTHON_EXTRAS"
+  if ensure_python_headers; then
+    extras="$extras,r"
+  else
+    say "no Python headers for $("$VENV/bin/python" -V): rpy2 is left out, and its test will be skipped"
+  fi
+  logged pip-install "$VENV/bin/python" -m pip install --editable "$ROOT/python[$extras]"
   stamp_set venv "$wanted"
+}
+
+python_headers_found() {
+  "$VENV/bin/python" -c '
+import pathlib, sys, sysconfig
+sys.exit(not (pathlib.Path(sysconfig.get_paths()["include"]) / "Python.h").exists())'
+}
+
+# Debian keeps the headers of its own Python in a package apart.
+ensure_python_headers() {
+  python_headers_found && return 0
+  is_debian_root || return 1
+  local name
+  name="python$("$VENV/bin/python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')-dev"
+  say "installing with apt: $name"
+  DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends "$name" \
+    >"$STATE/logs/apt-headers.log" 2>&1 || return 1
+  python_headers_found
 }
 
 # Keep an environment that works; replace one that does not (a moved interpreter, say).
@@ -30,7 +54,7 @@ make_venv() {
     is_debian_root || fail "$python has no venv module" "on Debian: apt-get install python3-venv"
     logged apt-venv apt-get update
     DEBIAN_FRONTEND=noninteractive logged apt-venv \
-      apt-get install --yes --no-install-recommends python3-venv python3-dev
+      apt-get install --yes --no-install-recommends python3-venv
     rm -rf "$VENV"
     logged venv "$python" -m venv "$VENV"
   fi

@@ -161,8 +161,9 @@ def _chi2_columns(result: Any) -> dict[str, Any]:
             rows.append((covariance, "Total", len(result.data.values), np.nan))
             continue
         table = result.chi2(covariance)
-        rows += [(covariance, d.name, d.n_data, d.chi2) for d in table.datasets]
-        rows.append((covariance, "Total", sum(d.n_data for d in table.datasets), table.total))
+        each = zip(table.dataset, table.n_data, table.chi2, strict=True)
+        rows += [(covariance, name, count, value) for name, count, value in each]
+        rows.append((covariance, "Total", sum(table.n_data), table.total))
     covariances, names, sizes, values = zip(*rows, strict=True)
     return {
         "covariance": list(covariances),
