@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 
 import numpy as np
-
-from partonfit._vocabulary import EVOLUTION, FROM_FLAVOURS, FLAVOURS, rotation
+from partonfit._vocabulary import EVOLUTION, FLAVOURS, FROM_FLAVOURS, rotation
 
 HERA = {
     "HERA_NC_318GEV_EM-SIGMARED": 159,
@@ -53,6 +52,9 @@ class Chi2Table:
     chi2: tuple[float, ...]
     total: float
 
+    def __str__(self) -> str:
+        return f"chi2 with the {self.covariance} covariance: {self.total:.1f}"
+
 
 @dataclass(frozen=True)
 class StandInData:
@@ -74,9 +76,7 @@ class StandInData:
     @property
     def slices(self) -> dict[str, slice]:
         ends = np.cumsum([d.values.size for d in self.datasets])
-        return {
-            d.name: slice(int(e) - d.values.size, int(e)) for d, e in zip(self.datasets, ends, strict=True)
-        }
+        return {d.name: slice(int(e) - d.values.size, int(e)) for d, e in zip(self.datasets, ends, strict=True)}
 
     def covariance(self, t0: np.ndarray | None = None) -> np.ndarray:
         return np.diag(self.errors**2) + np.outer(0.01 * self.values, 0.01 * self.values)
@@ -96,7 +96,8 @@ def _dataset(name: str, n: int, rng: np.random.Generator) -> SimpleNamespace:
         name=name, variant="legacy", frac=0.75, weight=1.0, values=values, truth=truth, stat=stat,
         kinematics={"x": x, "Q2": q2, "y": y}, process="DIS_CC" if "_CC_" in name else "DIS_NC",
         kept=np.arange(n), n_uncut=n + 20, operation="NULL", tables=((name,),),
-        uncorrelated_error=stat, total_error=np.hypot(stat, systematic), plotting={}, units="1", cuts={"Q2 below 3.49": 20},
+        uncorrelated_error=stat, total_error=np.hypot(stat, systematic), plotting={}, units="1",
+        cuts={"Q2 below 3.49": 20},
     )  # fmt: skip
 
 
@@ -134,7 +135,7 @@ class StandInFit:
         names = (flavour,) if isinstance(flavour, str) else tuple(flavour)
         x = np.asarray(x, dtype=float)
         values = np.einsum("fe,rex->rfx", rotation(names), self.xf(x))
-        if Q is not None and Q != self.q0:
+        if Q not in (None, self.q0):
             values = running(values, x, Q)
         lower, upper = np.quantile(values, [0.16, 0.84], axis=0)
         sd = values.std(axis=0, ddof=1) if len(values) > 1 else np.zeros(values.shape[1:])
@@ -170,7 +171,7 @@ class StandInFit:
             best = int(rng.integers(900, 2700))
             chi2 = 1.15 + 0.05 * rng.normal()
             result.append(SimpleNamespace(
-                replica=k, status="converged" if kept else "vetoed", epoch=min(best + 300, 3000), best_epoch=best,
+                replica=k, kept=bool(kept), status="converged" if kept else "vetoed", epoch=min(best + 300, 3000), best_epoch=best,
                 sentence="stopped early" if kept else "arc length of Sigma beyond mean + 4 sigma",
                 training=chi2, validation=chi2 + 0.1 + 0.05 * rng.normal(),
             ))  # fmt: skip
@@ -186,12 +187,13 @@ class StandInFit:
             training[k, epoch > status.epoch] = np.nan
         return {"epoch": epoch, "training": training, "validation": training * 1.08}
 
-    settings = {"data": "hera", "theory": "hera", "replicas": 20, "seed": 1, "control": {"epochs": 3000}}
-    provenance = {
-        "versions": {"partonfit": "0.1.0", "jax": "0.12.0"},
-        "hashes": {"data": "0123abcd"},
-        "seed": 1,
-    }
+    @property
+    def settings(self) -> dict:
+        return {"data": "hera", "theory": "hera", "replicas": self.n, "seed": 1, "control": {"epochs": 3000}}
+
+    @property
+    def provenance(self) -> dict:
+        return {"versions": {"partonfit": "0.1.0", "jax": "0.12.0"}, "hashes": {"data": "0123abcd"}}
 
 
 def evolve(xf0, x_in, x_out, points, card):

@@ -96,9 +96,7 @@ class _Translation:
             self._refuse(("dataset_inputs",), "must list at least one dataset.")
 
     def _cuts(self) -> None:
-        self._refuse_unknown(
-            ("datacuts",), self.content.get("datacuts"), ("t0pdfset", "q2min", "w2min", "use_cuts")
-        )
+        self._refuse_unknown(("datacuts",), self.content.get("datacuts"), ("t0pdfset", "q2min", "w2min", "use_cuts"))
         self._put("q2min", ("datacuts", "q2min"))
         self._put("w2min", ("datacuts", "w2min"))
         self._put("t0", ("datacuts", "t0pdfset"))
@@ -140,9 +138,7 @@ class _Translation:
         self._activations(given.get("activation_per_layer"))
         self._put("initializer", (*at, "initializer"), part="model")
         optimizer = (*at, "optimizer")
-        self._refuse_unknown(
-            optimizer, given.get("optimizer"), ("clipnorm", "learning_rate", "optimizer_name")
-        )
+        self._refuse_unknown(optimizer, given.get("optimizer"), ("clipnorm", "learning_rate", "optimizer_name"))
         self._put("clipnorm", (*optimizer, "clipnorm"), part="control")
         self._put("learning_rate", (*optimizer, "learning_rate"), part="control")
         self._put("optimizer", (*optimizer, "optimizer_name"), part="control")
@@ -190,9 +186,7 @@ class _Translation:
                 continue
             name = _FL.get(row.get("fl", ""))
             if name is None:
-                self._refuse(
-                    (*path, "fl"), f"is {row.get('fl')!r}. {nearest(str(row.get('fl')), _FL, what='flavour')}"
-                )
+                self._refuse((*path, "fl"), f"is {row.get('fl')!r}. {nearest(str(row.get('fl')), _FL, what='flavour')}")
                 continue
             trainable.add(bool(row.get("trainable", True)))
             for own, theirs in (("alpha", "smallx"), ("beta", "largex")):
@@ -208,9 +202,7 @@ class _Translation:
     def _constraints(self) -> None:
         for key in ("positivity", "integrability"):
             if self.content.get(key):
-                self._refuse(
-                    (key,), "is not supported yet: this version fits without that constraint. Remove it."
-                )
+                self._refuse((key,), "is not supported yet: this version fits without that constraint. Remove it.")
 
 
 def _sum_rules(value: Any) -> Any:

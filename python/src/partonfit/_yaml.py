@@ -8,9 +8,7 @@ from partonfit._errors import SettingError
 
 _MAX_NODES, _MAX_DEPTH = 100_000, 50
 _STANDARD = "tag:yaml.org,2002:"
-_ALLOWED = {
-    _STANDARD + kind for kind in ("map", "seq", "str", "int", "float", "bool", "null", "timestamp", "merge")
-}
+_ALLOWED = {_STANDARD + kind for kind in ("map", "seq", "str", "int", "float", "bool", "null", "timestamp", "merge")}
 
 Path = tuple[str | int, ...]
 

@@ -32,9 +32,7 @@ app.add_typer(theory_app, name="theory")
 app.add_typer(data_app, name="data")
 
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is there already.")]
-FitFolder = Annotated[
-    Path, typer.Argument(help="Folder of a fit, as 'partonfit fit' writes it.", metavar="DIR")
-]
+FitFolder = Annotated[Path, typer.Argument(help="Folder of a fit, as 'partonfit fit' writes it.", metavar="DIR")]
 
 
 def main() -> None:
@@ -59,23 +57,13 @@ def _options(
 
 @app.command()
 def fit(
-    card: Annotated[
-        str, typer.Argument(help="A runcard (YAML), or 'hera' for the embedded data.", metavar="CARD")
-    ],
-    output: Annotated[
-        Path, typer.Option("--output", "-o", help="Folder to write the fit to.", metavar="DIR")
-    ],
+    card: Annotated[str, typer.Argument(help="A runcard (YAML), or 'hera' for the embedded data.", metavar="CARD")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder to write the fit to.", metavar="DIR")],
     replicas: Annotated[int | None, typer.Option(help="Number of replicas, instead of the card's.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed, instead of the card's.")] = None,
-    epochs: Annotated[
-        int | None, typer.Option(help="Largest number of epochs, instead of the card's.")
-    ] = None,
-    theory: Annotated[
-        str | None, typer.Option(help="Theory (name or folder), instead of the card's.")
-    ] = None,
-    lhapdf: Annotated[
-        str | None, typer.Option(help="Also write an LHAPDF set of this name into DIR.")
-    ] = None,
+    epochs: Annotated[int | None, typer.Option(help="Largest number of epochs, instead of the card's.")] = None,
+    theory: Annotated[str | None, typer.Option(help="Theory (name or folder), instead of the card's.")] = None,
+    lhapdf: Annotated[str | None, typer.Option(help="Also write an LHAPDF set of this name into DIR.")] = None,
     report: Annotated[bool, typer.Option("--report", help="Also write DIR/report.html.")] = False,
     overwrite: Overwrite = False,
 ) -> None:
@@ -96,9 +84,7 @@ def fit(
     with _console.fit_progress() as progress:
         result = runcard.run(settings, base=Path(card).parent, progress=progress)
     result.save(output, overwrite=overwrite)
-    (output / "card.yml").write_text(
-        runcard.to_yaml(settings, seed=result.settings.get("seed")), encoding="utf-8"
-    )
+    write_file(output / "card.yml", runcard.to_yaml(settings, seed=result.settings.get("seed")))
     _print_fit(result, output)
     if lhapdf is not None:
         _evolve(result, output / lhapdf, overwrite=False, description=settings.description)
@@ -112,9 +98,7 @@ def fit(
 @app.command()
 def report(
     folder: FitFolder,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="The page; DIR/report.html by default.")
-    ] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="The page; DIR/report.html by default.")] = None,
     title: Annotated[str, typer.Option(help="Heading of the page.")] = "PDF fit",
     to: Annotated[Path | None, typer.Option(help="LHAPDF folder or fit to compare with.")] = None,
     overwrite: Overwrite = False,
@@ -165,9 +149,7 @@ def chi2(
 
 @app.command()
 def card(
-    path: Annotated[
-        Path | None, typer.Argument(help="A runcard; without it the defaults.", metavar="[CARD]")
-    ] = None,
+    path: Annotated[Path | None, typer.Argument(help="A runcard; without it the defaults.", metavar="[CARD]")] = None,
     schema: Annotated[bool, typer.Option("--schema", help="Print the JSON schema, for editors.")] = False,
 ) -> None:
     """Check a runcard and print it with every default filled in.
@@ -186,9 +168,7 @@ def card(
 @theory_app.command("build")
 def theory_build(
     name: Annotated[str, typer.Argument(help="What to build: 'hera'.")] = "hera",
-    scheme: Annotated[
-        str, typer.Option(help="'fonll-c' (about an hour) or 'zm-vfns' (minutes).")
-    ] = "fonll-c",
+    scheme: Annotated[str, typer.Option(help="'fonll-c' (about an hour) or 'zm-vfns' (minutes).")] = "fonll-c",
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Folder for the tables.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a build that was stopped.")] = False,
 ) -> None:
@@ -239,17 +219,13 @@ def theory_check(theory: Annotated[str, typer.Argument(help="Name or folder.")] 
     found = load_theory(theory)
     for name in found.names:
         found.table(name)
-    _console.console().print(
-        f"{found.name}: all {len(found.names)} tables can be read, Q0 = {found.q0:g} GeV"
-    )
+    _console.console().print(f"{found.name}: all {len(found.names)} tables can be read, Q0 = {found.q0:g} GeV")
 
 
 @data_app.command("list")
 def data_list(
     pattern: Annotated[str, typer.Argument(help="Show only names that contain this.")] = "",
-    embedded: Annotated[
-        bool, typer.Option("--embedded", help="Only those that travel with the package.")
-    ] = False,
+    embedded: Annotated[bool, typer.Option("--embedded", help="Only those that travel with the package.")] = False,
 ) -> None:
     """List the datasets that can be fitted.
 
@@ -257,11 +233,10 @@ def data_list(
     """
     from partonfit.data import list_datasets
 
-    rows = [
-        d for d in list_datasets() if pattern.casefold() in d.name.casefold() and (d.embedded or not embedded)
-    ]
+    rows = [d for d in list_datasets() if pattern.casefold() in d.name.casefold() and (d.embedded or not embedded)]
     if not rows:
-        msg = f"No dataset name contains {pattern!r}. {nearest(pattern, [d.name for d in list_datasets()], what='dataset')}"
+        names = [d.name for d in list_datasets()]
+        msg = f"No dataset name contains {pattern!r}. {nearest(pattern, names, what='dataset')}"
         raise SettingError(msg)
     shown = [(d.name, d.process, "yes" if d.embedded else "", d.n_data, ", ".join(d.variants)) for d in rows]
     _console.table("", ("dataset", "process", "embedded", "points", "variants"), shown, left=3)
@@ -338,9 +313,7 @@ def _evolve(result: Any, target: Path, *, overwrite: bool, description: str = ""
 
 def _print_fit(result: Any, folder: Path) -> None:
     out, table = _console.console(), result.chi2()
-    out.print(
-        f"{int(result.kept.sum())} of {result.n_replicas} replicas kept, seed {result.settings.get('seed')}"
-    )
+    out.print(f"{int(result.kept.sum())} of {result.n_replicas} replicas kept, seed {result.settings.get('seed')}")
     out.print(str(table))
     for status in result.statuses:
         if not status.kept:

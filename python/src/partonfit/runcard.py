@@ -12,7 +12,7 @@ import json
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
@@ -20,7 +20,10 @@ from partonfit import _yaml
 from partonfit._errors import SettingError, StorageError, nearest
 from partonfit._vocabulary import FITTED
 
-Combination = Literal[FITTED]
+if TYPE_CHECKING:
+    Combination = str
+else:
+    Combination = Literal[FITTED]
 Bool = Annotated[bool, Field(strict=True)]
 SumRules = Literal["all", "momentum", "valence", "off"]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -194,9 +197,7 @@ def card_schema() -> dict[str, Any]:
 
 def _report(name: str, problems: Iterable[tuple[int | None, str]]) -> str:
     unique = dict.fromkeys(sorted(problems, key=lambda p: p[0] or 0))
-    return "\n".join(
-        f"{name}, line {line}: {words}" if line else f"{name}: {words}" for line, words in unique
-    )
+    return "\n".join(f"{name}, line {line}: {words}" if line else f"{name}: {words}" for line, words in unique)
 
 
 def _other_branch(error: Any) -> bool:
@@ -211,14 +212,11 @@ def _other_branch(error: Any) -> bool:
 
 def _problem(error: Any, lines: dict[tuple, int], origin: dict[tuple, tuple]) -> tuple[int | None, str]:
     """Turn one error of pydantic into (line, sentence)."""
-    # Union members appear in the location as type names; only keys and indices are wanted.
+    known = {whole[:n] for whole in (*lines, *origin) for n in range(1, len(whole) + 1)}
     path: tuple = ()
     for part in error["loc"]:
-        if (
-            (*path, part) in lines
-            or (*path, part) in origin
-            or (part == error["loc"][-1] and error["type"] == "missing")
-        ):
+        # Union members appear in the location as type names; only keys and indices are wanted.
+        if (*path, part) in known or (part == error["loc"][-1] and error["type"] == "missing"):
             path = (*path, part)
     shown = origin.get(path, path)
     line = lines.get(shown) or lines.get(shown[:-1])
@@ -227,11 +225,7 @@ def _problem(error: Any, lines: dict[tuple, int], origin: dict[tuple, tuple]) ->
         return line, f"unknown key '{key}'. {nearest(str(path[-1]), _known(path[:-1]), what='key')}"
     if error["type"] == "missing":
         return line, f"'{key}' is missing."
-    if (
-        path[:1] == ("data",)
-        and len(path) <= 2
-        and error["type"] in ("string_type", "list_type", "model_type")
-    ):
+    if path[:1] == ("data",) and len(path) <= 2 and error["type"] in ("string_type", "list_type", "model_type"):
         expected = "a name or a list of datasets" if len(path) == 1 else "a name or a mapping with 'dataset:'"
         return line, f"{key}: expected {expected}, not {error['input']!r}."
     return line, f"{key or 'the card'}: {_words(error)}, not {error['input']!r}."

@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from io import StringIO
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -140,9 +141,7 @@ def make_grid(card: Any, *, x_min: float = X_MIN, q_max: float = Q_MAX) -> Grid:
     first = 3 + sum(m <= card.q0 for m in _thresholds(card))
     ends = np.log(np.log(np.square(edges) / _LAMBDA2))
     scales = []
-    for (low, high), (a, b) in zip(
-        zip(edges, edges[1:], strict=False), zip(ends, ends[1:], strict=False), strict=True
-    ):
+    for (low, high), (a, b) in zip(pairwise(edges), pairwise(ends), strict=True):
         n = max(_MIN_KNOTS, round(_N_Q * (b - a) / (ends[-1] - ends[0])) + 1)
         knots = np.sqrt(_LAMBDA2 * np.exp(np.exp(np.linspace(a, b, n))))
         knots[0], knots[-1] = low, high
@@ -178,9 +177,7 @@ def _knots(grid: Grid) -> list[float]:
     return [float(q) for qs in grid.scales for q in qs]
 
 
-def _info(
-    card: Any, grid: Grid, pids: list[int], n_members: int, description: str, authors: str
-) -> dict[str, Any]:
+def _info(card: Any, grid: Grid, pids: list[int], n_members: int, description: str, authors: str) -> dict[str, Any]:
     from partonfit import __version__
 
     text = description or f"partonfit {__version__}: mean (member 0) and {n_members - 1} Monte Carlo replicas"
@@ -232,13 +229,7 @@ def _yaml(info: dict[str, Any]) -> str:
 
 def _number(value: float) -> str:
     # YAML 1.1 reads 1e-09 without a dot as a string.
-    return (
-        str(value)
-        if isinstance(value, int)
-        else f"{value:.10e}"
-        if 0 < abs(value) < 1e-4
-        else repr(float(value))
-    )
+    return str(value) if isinstance(value, int) else f"{value:.10e}" if 0 < abs(value) < 1e-4 else repr(float(value))
 
 
 def _member(values: np.ndarray, grid: Grid, pids: Sequence[int], *, central: bool) -> str:

@@ -116,13 +116,7 @@ class LhapdfSet:
 
         Replicas: member 0 and the quantiles of the others. Hessian sets: symmetric errors.
         """
-        names = (
-            tuple(rotation_names(basis))
-            if basis
-            else (flavour,)
-            if isinstance(flavour, str)
-            else tuple(flavour)
-        )
+        names = tuple(rotation_names(basis)) if basis else (flavour,) if isinstance(flavour, str) else tuple(flavour)
         scale = self.q0 if Q is None else float(Q)
         values = np.einsum("fe,ei,rix->rfx", rotation(names), FROM_FLAVOURS, self.xf(x, scale))
         mean, others = values[0], values[1:]
@@ -148,9 +142,7 @@ def rotation_names(basis: str) -> tuple[str, ...]:
     return known[basis]
 
 
-def _spread(
-    mean: np.ndarray, others: np.ndarray, error_type: str
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _spread(mean: np.ndarray, others: np.ndarray, error_type: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     if error_type == "replicas" and len(others) > 1:
         lower, upper = np.percentile(others, LEVEL, axis=0)
         return lower, upper, others.std(axis=0, ddof=1)

@@ -44,9 +44,7 @@ def matplotlib() -> Any:
         import matplotlib as mpl
         import matplotlib.figure
     except ImportError as error:
-        msg = (
-            "Plots need matplotlib, which is not installed. Install it with: pip install 'partonfit[report]'"
-        )
+        msg = "Plots need matplotlib, which is not installed. Install it with: pip install 'partonfit[report]'"
         raise MissingDependencyError(msg) from error
     return mpl
 
@@ -121,19 +119,14 @@ def panels(
         w, h = width - left - right, height - bottom - top
         cut = 0.0 if split is None else split * h
         with styled():
-            upper.append(
-                figure.add_axes(
-                    _share((x, y + cut + (0.1 if cut else 0), w, h - cut), full_width, full_height)
-                )
-            )
+            above = (x, y + cut + (0.1 if cut else 0), w, h - cut)
+            upper.append(figure.add_axes(_share(above, full_width, full_height)))
             if cut:
                 lower.append(figure.add_axes(_share((x, y, w, cut), full_width, full_height)))
     return figure, upper, lower
 
 
-def _share(
-    place: tuple[float, float, float, float], width: float, height: float
-) -> tuple[float, float, float, float]:
+def _share(place: tuple[float, float, float, float], width: float, height: float) -> tuple[float, float, float, float]:
     """Turn a place in inches into fractions of the figure."""
     return place[0] / width, place[1] / height, place[2] / width, place[3] / height
 
@@ -174,9 +167,7 @@ def x_axis(axes: Any, xscale: str, x: np.ndarray) -> None:
     axes.set_xlabel("$x$")
 
 
-def legend_above(
-    figure: Any, handles: list[Any], labels: list[str], columns: int = 4, title: str = ""
-) -> None:
+def legend_above(figure: Any, handles: list[Any], labels: list[str], columns: int = 4, title: str = "") -> None:
     """Put one legend above the panels, where it can cover no data."""
     with styled():
         if figure.get_layout_engine() is not None:

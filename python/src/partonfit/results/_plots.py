@@ -189,13 +189,7 @@ def plot_replicas(
 def _checked(
     fit: Any, flavours: str | Sequence[str] | None, Q: float | None, xscale: str, x_min: float
 ) -> tuple[tuple[str, ...], float, np.ndarray]:
-    names = (
-        DEFAULT_FLAVOURS
-        if flavours is None
-        else (flavours,)
-        if isinstance(flavours, str)
-        else tuple(flavours)
-    )
+    names = DEFAULT_FLAVOURS if flavours is None else (flavours,) if isinstance(flavours, str) else tuple(flavours)
     if not names:
         msg = "flavours is empty: name at least one, for instance flavours=['g']."
         raise SettingError(msg)
@@ -228,7 +222,8 @@ def _curves(source: Any, names: tuple[str, ...], scale: float, x: np.ndarray, la
         p = source.predict(x, flavour=list(names), Q=scale)
         shape = (len(names), len(x))
         replicas = np.reshape(p.replicas, (-1, *shape))
-        return _Curves(label, *(np.reshape(a, shape) for a in (p.mean, p.lower, p.upper, p.sd)), replicas)
+        mean, lower, upper, sd = (np.reshape(a, shape) for a in (p.mean, p.lower, p.upper, p.sd))
+        return _Curves(label, mean, lower, upper, sd, replicas)
     if not callable(source):
         msg = f"Cannot draw {source!r}: expected a fit, an LHAPDF folder or a function pdf(x) -> (14, x)."
         raise SettingError(msg)
@@ -325,17 +320,13 @@ def _draw_overlay(curves: _Curves, names: tuple[str, ...], scale: float, x: np.n
             factor = 0.1 if name in ("g", "sea", "Sigma") else 1.0
             colour = style.colour(i)
             if curves.has_band:
-                panel.fill_between(
-                    x, factor * curves.lower[i], factor * curves.upper[i], color=colour, alpha=0.3, lw=0
-                )
+                panel.fill_between(x, factor * curves.lower[i], factor * curves.upper[i], color=colour, alpha=0.3, lw=0)
             handles += panel.plot(x, factor * curves.mean[i], color=colour, lw=1.7)
             labels.append(style.symbol(name) + ("/10" if factor < 1 else ""))
         style.x_axis(panel, xscale, x)
         panel.set_ylabel("$x f(x)$")
         top = np.max([0.1 if n in ("g", "sea", "Sigma") else 1.0 for n in names] * curves.upper.max(axis=1))
-        panel.set_ylim(
-            0 if curves.lower.min() > -0.05 else None, min(1.08 * top, 1.1) if xscale == "log" else None
-        )
+        panel.set_ylim(0 if curves.lower.min() > -0.05 else None, min(1.08 * top, 1.1) if xscale == "log" else None)
         panel.set_title(f"{style.scale_words(scale)},  {_band_words(curves)}", loc="right", fontsize=9.5)
     style.legend_above(figure, handles, labels, columns=6)
     return figure
@@ -354,9 +345,7 @@ def _finish(figure: Any, curves: list[_Curves], scale: float) -> Any:
     labels = []
     for k, c in enumerate(curves):
         handles.append(
-            Patch(facecolor=style.colour(k), alpha=0.35)
-            if c.has_band
-            else Line2D([], [], color=style.colour(k))
+            Patch(facecolor=style.colour(k), alpha=0.35) if c.has_band else Line2D([], [], color=style.colour(k))
         )
         labels.append(f"{c.label}, {style.scale_words(scale)}" if k == 0 else c.label)
     if any(c.has_band for c in curves):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -63,10 +63,15 @@ class _Points:
 
     def ratio(self, by: np.ndarray) -> _Points:
         size = np.abs(by)
-        return _Points(
-            self.name, self.word.split(" [")[0], self.x, self.q2, self.values / by, self.uncorrelated / size, self.total / size,
-            self.theory / by, self.spread / size,
-        )  # fmt: skip
+        return replace(
+            self,
+            word=self.word.split(" [", maxsplit=1)[0],
+            values=self.values / by,
+            uncorrelated=self.uncorrelated / size,
+            total=self.total / size,
+            theory=self.theory / by,
+            spread=self.spread / size,
+        )
 
 
 def plot_data(fit: Any, *, dataset: str | None = None, normalised: str | None = None) -> Any:
@@ -92,11 +97,7 @@ def plot_data(fit: Any, *, dataset: str | None = None, normalised: str | None = 
         msg = f"normalised must be 'theory', 'data' or None, not {normalised!r}."
         raise SettingError(msg)
     points = _points(fit, dataset)
-    shown = (
-        points
-        if normalised is None
-        else points.ratio(points.theory if normalised == "theory" else points.values)
-    )
+    shown = points if normalised is None else points.ratio(points.theory if normalised == "theory" else points.values)
     groups = _groups(points)
     if len(groups) <= 1:
         return _draw_by_index(shown, normalised)
@@ -111,9 +112,7 @@ def _points(fit: Any, name: str | None) -> _Points:
         raise SettingError(msg)
     source, rows = fit.data.datasets[names.index(chosen)], fit.data.slices[chosen]
     predictions = np.asarray(fit.predictions())[:, rows]
-    spread = (
-        predictions.std(axis=0, ddof=1) if len(predictions) > 1 else np.full(predictions.shape[1], np.nan)
-    )
+    spread = predictions.std(axis=0, ddof=1) if len(predictions) > 1 else np.full(predictions.shape[1], np.nan)
     blank = np.full(source.values.size, np.nan)
     return _Points(
         source.name, _axis_word(source), source.kinematics.get("x", blank), source.kinematics.get("Q2", blank),
@@ -148,9 +147,7 @@ def _groups(points: _Points) -> list[tuple[float, np.ndarray]]:
 
 def _draw_panels(points: _Points, groups: list[tuple[float, np.ndarray]], normalised: str | None) -> Any:
     columns = min(5 if len(groups) > 9 else 3, len(groups))
-    figure, axes, _ = style.panels(
-        len(groups), 2.5, 1.75, columns, margins=(0.5, 0.06, 0.32, 0.05), header=0.75
-    )
+    figure, axes, _ = style.panels(len(groups), 2.5, 1.75, columns, margins=(0.5, 0.06, 0.32, 0.05), header=0.75)
     every = np.concatenate([chosen for _, chosen in groups])
     x_range = 0.6 * points.x[every].min(), 1.5 * points.x[every].max()
     handles: list[Any] = []
@@ -185,9 +182,7 @@ def _draw_by_index(points: _Points, normalised: str | None) -> Any:
     return figure
 
 
-def _draw_points(
-    panel: Any, points: _Points, chosen: np.ndarray, where: np.ndarray, *, joined: bool
-) -> list[Any]:
+def _draw_points(panel: Any, points: _Points, chosen: np.ndarray, where: np.ndarray, *, joined: bool) -> list[Any]:
     """Draw one panel; ``joined`` theory is a line with a band, else (or alone) a dash with a thick bar."""
     theory, spread, hue = points.theory[chosen], points.spread[chosen], style.colour(1)
     spread = np.where(np.isfinite(spread), spread, 0.0)

@@ -8,7 +8,6 @@ import numpy as np
 
 from partonfit.results import _plot_style as style
 
-
 _MAX_STEPS = 600
 """Points drawn of each history: more cannot be seen."""
 
@@ -31,9 +30,7 @@ def plot_training(fit: Any) -> Any:
         panel.set_xlim(0, max(epoch.max(initial=0.0), 1.0))
         _history_axis(panel, history)
         best = [s.best_epoch for s in fit.statuses if s.best_epoch is not None and s.best_epoch >= 0]
-        handles += panel.plot(
-            best, [0.02] * len(best), "|", ms=9, color="black", transform=panel.get_xaxis_transform()
-        )
+        handles += panel.plot(best, [0.02] * len(best), "|", ms=9, color="black", transform=panel.get_xaxis_transform())
     style.legend_above(figure, handles, ["training, median", "validation, median", "best epoch of a replica"])
     return figure
 
@@ -60,9 +57,7 @@ def plot_validation(fit: Any) -> Any:
             pad = 0.08 * (high - low) or 0.1
             panel.plot([low - pad, high + pad], [low - pad, high + pad], color=style.GREY, lw=0.8, zorder=0)
             panel.set(xlim=(low - pad, high + pad), ylim=(low - pad, high + pad))
-        panel.set(
-            xlabel=r"training $\chi^2$ per point", ylabel=r"validation $\chi^2$ per point", aspect="equal"
-        )
+        panel.set(xlabel=r"training $\chi^2$ per point", ylabel=r"validation $\chi^2$ per point", aspect="equal")
     if handles:
         style.legend_above(figure, handles, labels)
     return figure

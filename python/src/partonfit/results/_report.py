@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import datetime
 import json
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +21,7 @@ from partonfit.results import _plot_style as style
 from partonfit.results._plots import plot_pdfs, plot_ratio, plot_replicas
 from partonfit.results._plots_data import plot_chi2, plot_data
 from partonfit.results._plots_training import plot_training, plot_validation
-from partonfit.results._summary import summarise, sum_rules
+from partonfit.results._summary import sum_rules, summarise
 
 FLAVOURS = ("g", "u_v", "d_v", "sea", "u", "d", "ubar", "dbar", "s_plus", "c_plus")
 COMBINATIONS = ("Sigma", "g", "V", "V3", "V8", "T3", "T8", "T15")
@@ -125,9 +126,7 @@ def _template() -> Any:
         lstrip_blocks=True,
     )
     environment.filters["number"] = _number
-    environment.filters["spread"] = lambda pair, digits=3: (
-        f"{_number(pair[0], digits)} ± {_number(pair[1], digits)}"
-    )
+    environment.filters["spread"] = lambda pair, digits=3: f"{_number(pair[0], digits)} ± {_number(pair[1], digits)}"
     return environment.get_template("report.html.j2")
 
 
@@ -173,7 +172,9 @@ def _sections(fit: Any, scales: tuple[float, ...], to: Any) -> list[_Section]:
     ]  # fmt: skip
 
 
-_PDF_WORDS = "Filled: central 68 % interval of the replicas. Dashed: mean ± one standard deviation. Line: mean (member 0)."
+_PDF_WORDS = (
+    "Filled: central 68 % interval of the replicas. Dashed: mean ± one standard deviation. Line: mean (member 0)."
+)
 _DATA_WORDS = (
     "Thick error bars are uncorrelated, thin ones total uncertainties; correlated shifts are not applied, so a "
     "common offset within the thin bars is no disagreement. Band: mean ± one standard deviation of the replicas."
@@ -196,7 +197,7 @@ def _pdf_figures(fit: Any, scales: tuple[float, ...], to: Any) -> Iterator[_Figu
 
 def _number(value: float, digits: int = 3) -> str:
     """Return ``value`` with ``digits`` decimals, whole numbers and NaN as they are."""
-    if value != value:
+    if math.isnan(value):
         return "–"
     return str(value) if isinstance(value, int) else f"{value:.{digits}f}"
 
@@ -208,8 +209,6 @@ def _readable(value: Any) -> str:
 def _without_long(values: dict[str, Any], longest: int = 60) -> dict[str, Any]:
     """Replace long lists of numbers, which nobody reads, by their length."""
     return {
-        key: f"{len(value)} numbers, stored with the fit"
-        if isinstance(value, list) and len(value) > longest
-        else value
+        key: f"{len(value)} numbers, stored with the fit" if isinstance(value, list) and len(value) > longest else value
         for key, value in values.items()
     }
