@@ -171,7 +171,8 @@ class StandInFit:
             best = int(rng.integers(900, 2700))
             chi2 = 1.15 + 0.05 * rng.normal()
             result.append(SimpleNamespace(
-                replica=k, kept=bool(kept), status="converged" if kept else "vetoed", epoch=min(best + 300, 3000), best_epoch=best,
+                replica=k, kept=bool(kept), status="converged" if kept else "vetoed",
+                epoch=min(best + 300, 3000), best_epoch=best,
                 sentence="stopped early" if kept else "arc length of Sigma beyond mean + 4 sigma",
                 training=chi2, validation=chi2 + 0.1 + 0.05 * rng.normal(),
             ))  # fmt: skip

@@ -152,8 +152,8 @@ def test_an_n3fit_card_is_understood():
 
 
 def test_each_of_the_three_seeds_of_an_n3fit_card_counts():
-    seeds = {parse_card(N3FIT.replace(old, new)).seed for old, new in
-             (("x", "x"), ("trvlseed: 1", "trvlseed: 9"), ("nnseed: 2", "nnseed: 9"), ("mcseed: 3", "mcseed: 9"))}  # fmt: skip
+    changes = (("x", "x"), ("trvlseed: 1", "trvlseed: 9"), ("nnseed: 2", "nnseed: 9"), ("mcseed: 3", "mcseed: 9"))
+    seeds = {parse_card(N3FIT.replace(old, new)).seed for old, new in changes}
     assert len(seeds) == 4
 
 

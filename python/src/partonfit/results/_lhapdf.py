@@ -110,7 +110,7 @@ def write_lhapdf(
         if len(xf0) == 0:
             msg = "No replica of this fit was kept, so there is nothing to write. See fit.statuses."
             raise SettingError(msg)
-        members = np.concatenate([xf0.mean(axis=0, keepdims=True), xf0])
+        members, at_q0 = _with_mean(xf0), _with_mean(np.asarray(fit.xf(grid.x), dtype=float))
         pids = _pids(card)
         info = _info(card, grid, pids, len(members), description, authors)
         info |= {"AlphaS_Qs": _knots(grid), "AlphaS_Vals": [float(a) for a in alpha_s(grid.points, card)]}
@@ -118,6 +118,8 @@ def write_lhapdf(
         for first in range(0, len(members), _AT_ONCE):
             some = members[first : first + _AT_ONCE]
             values = TO_FLAVOURS @ np.asarray(evolve(some, x_in, grid.x, grid.points, card))
+            # At Q0 nothing evolves: the values come from the fit, not through the input grid.
+            values[:, 0] = TO_FLAVOURS @ at_q0[first : first + _AT_ONCE]
             values[..., -1] = 0.0  # every parton vanishes at x = 1
             for k, member in enumerate(values, start=first):
                 path = folder / f"{target.name}_{k:04d}.dat"
@@ -125,6 +127,11 @@ def write_lhapdf(
                 if progress is not None:
                     progress(k + 1, len(members), {})
     return target
+
+
+def _with_mean(replicas: np.ndarray) -> np.ndarray:
+    """Put the mean before the replicas: member 0."""
+    return np.concatenate([replicas.mean(axis=0, keepdims=True), replicas])
 
 
 def _input_grid() -> np.ndarray:
@@ -156,7 +163,7 @@ def _thresholds(card: Any) -> list[float]:
 
 def _x_knots(x_min: float) -> np.ndarray:
     """Return knots even in a (1 - x) - log x: logarithmic at small x, linear towards 1."""
-    a = 50.0  # balances the interpolation error at small and at large x for a reader with cubic splines
+    a = 30.0  # balances the interpolation error at small and at large x for a reader with cubic splines
     y = np.linspace(a * (1 - x_min) - np.log(x_min), 0, _N_X)
     log_x = np.zeros(_N_X)
     for _ in range(60):  # Newton's method from x = 1: the function is concave, so it falls onto the root

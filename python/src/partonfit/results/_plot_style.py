@@ -104,8 +104,9 @@ def panels(
     """Return a figure with ``n`` equal cells, each ``width`` by ``height`` inches.
 
     ``margins`` are left, right, bottom and top of a cell, ``header`` and ``footer`` are kept free
-    above and below all cells (inches). With ``split`` a cell has a second, lower panel of that share of its height. Places
-    are computed here because matplotlib's own layout takes most of the time of a figure.
+    above and below all cells (inches). With ``split`` a cell has a second, lower panel of that
+    share of its height. Places are computed here because matplotlib's own layout takes most of the
+    time of a figure.
     """
     columns = min(n, columns or (n if n <= 3 else 2 if n == 4 else 3))
     rows = -(-n // columns)

@@ -147,7 +147,9 @@ def _groups(points: _Points) -> list[tuple[float, np.ndarray]]:
 
 def _draw_panels(points: _Points, groups: list[tuple[float, np.ndarray]], normalised: str | None) -> Any:
     columns = min(5 if len(groups) > 9 else 3, len(groups))
-    figure, axes, _ = style.panels(len(groups), 2.5, 1.75, columns, margins=(0.5, 0.06, 0.32, 0.05), header=0.75)
+    figure, axes, _ = style.panels(
+        len(groups), 2.5, 1.75, columns, margins=(0.58, 0.04, 0.1, 0.04), header=0.7, footer=0.3
+    )
     every = np.concatenate([chosen for _, chosen in groups])
     x_range = 0.6 * points.x[every].min(), 1.5 * points.x[every].max()
     handles: list[Any] = []
@@ -160,14 +162,15 @@ def _draw_panels(points: _Points, groups: list[tuple[float, np.ndarray]], normal
             panel.tick_params(labelsize=8)
             _panel_limits(panel, points, chosen, normalised)
             handles = _draw_points(panel, points, chosen, points.x[chosen], joined=normalised != "data")
+            # Plain characters: parsing 30 formulas takes longer than drawing them.
             number = f"{q2:.4g}" if q2 < 1e4 else f"{q2:.0f}"
-            panel.text(0.05, 0.06, f"$Q^2$ = {number} GeV$^2$", transform=panel.transAxes, fontsize=8)
+            panel.text(0.05, 0.06, f"Q² = {number} GeV²", transform=panel.transAxes, fontsize=8)
             if i + columns < len(groups):
                 panel.tick_params(labelbottom=False)
             else:
                 panel.set_xlabel("$x$", labelpad=0)
             if i % columns == 0:
-                panel.set_ylabel(_y_words(points.word, normalised), fontsize=9)
+                panel.set_ylabel(_y_words(points.word, normalised), fontsize=9, labelpad=2)
     _data_legend(figure, handles, points, skipped=points.values.size - len(every))
     return figure
 
@@ -212,7 +215,7 @@ def _panel_limits(panel: Any, points: _Points, chosen: np.ndarray, normalised: s
     low = np.min(np.minimum(points.values - points.total, points.theory)[chosen])
     high = np.max(np.maximum(points.values + points.total, points.theory)[chosen])
     size = high - low or 1.0
-    panel.set_ylim(low - 0.3 * size, high + 0.1 * size)
+    panel.set_ylim(low - 0.15 * size, high + 0.1 * size)
 
 
 def _y_words(word: str, normalised: str | None) -> str:
@@ -223,5 +226,5 @@ def _data_legend(figure: Any, handles: list[Any], points: _Points, skipped: int)
     labels = ["data (thick bar: uncorrelated, thin: total)", r"fit, mean $\pm$ 1$\sigma$"]
     if not np.isfinite(points.spread).all():
         labels[1] = "fit, one replica"
-    title = points.name + (f"   ({skipped} points at other $Q^2$ not shown)" if skipped else "")
+    title = points.name + (f"   ({skipped} points at other Q² not shown)" if skipped else "")
     style.legend_above(figure, handles, labels, title=title)
