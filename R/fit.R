@@ -25,8 +25,8 @@
 #' @param seed A whole number from 0 on: the same seed gives the same fit. `NULL` draws one from R's
 #'   random numbers, so that [set.seed()] governs; a number leaves R's stream alone. The seed that was
 #'   used is stored in the fit.
-#' @param t0 The PDF whose predictions define the t0 covariance: `"toy"` (a known parametrisation) or
-#'   an earlier fit made by this function.
+#' @param t0 The PDF whose predictions define the t0 covariance: `"toy"` (a known parametrisation), an
+#'   earlier fit made by this function, or a function as in [chi2()].
 #' @param control Settings of the training, by [fit_control()].
 #' @param verbose Show progress? `NULL` means: in an interactive session.
 #'
@@ -52,7 +52,7 @@ fit_pdf <- function(data = "hera", theory = "hera", ..., model = NULL, replicas 
     theory = check_string(theory),
     model = check_model(model),
     replicas = check_whole(replicas, min = 1),
-    t0 = check_t0(t0),
+    t0 = check_pdf(t0),
     control = check_control(control)
   )
   verbose <- wants_progress(verbose)
@@ -70,7 +70,7 @@ run_fit <- function(arguments, verbose, call) {
     model = model_for_core(arguments$model),
     replicas = arguments$replicas,
     seed = arguments$seed,
-    t0 = t0_for_core(arguments$t0),
+    t0 = pdf_for_core(arguments$t0),
     control = arguments$control,
     progress = progress_callback(verbose),
     .call = call
@@ -97,16 +97,6 @@ warn_none_kept <- function(fit, call) {
     i = "Train longer ({.code epochs} of {.fn fit_control}) or accept worse replicas
          ({.code threshold_chi2})."
   ), call = call)
-}
-
-check_t0 <- function(t0, call = rlang::caller_env()) {
-  if (inherits(t0, "pdf_fit")) return(t0)
-  check_string(t0, "t0", hint = "{.val toy}, or a fit made by {.fn fit_pdf}.", call = call)
-}
-
-t0_for_core <- function(t0) {
-  if (!inherits(t0, "pdf_fit")) return(t0)
-  list(fit = load_in_core(t0))
 }
 
 #' Fit again with something changed

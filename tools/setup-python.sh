@@ -7,7 +7,7 @@ setup_python() {
   make_venv
   local wanted
   wanted="$(hash_of python/pyproject.toml) $("$VENV/bin/python" -VV | tr '\n' ' ')"
-  if stamp_is venv "$wanted" && "$VENV/bin/python" -c 'import jax, keras, partonfit' 2>/dev/null; then
+  if stamp_is venv "$wanted" && environment_is_whole; then
     say "the Python environment is current"
     return
   fi
@@ -21,6 +21,12 @@ setup_python() {
   fi
   logged pip-install "$VENV/bin/python" -m pip install --editable "$ROOT/python[$extras]"
   stamp_set venv "$wanted"
+}
+
+environment_is_whole() {
+  "$VENV/bin/python" -c '
+import importlib.util, sys
+sys.exit(any(importlib.util.find_spec(name) is None for name in ("jax", "keras", "pytest", "partonfit")))'
 }
 
 python_headers_found() {

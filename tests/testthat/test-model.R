@@ -14,8 +14,9 @@ test_that("a model is plain values, checked", {
 
 test_that("names and defaults are those of the core, but for what only Python can hold", {
   skip_without_core()
-  signature <- reticulate::import("inspect")$signature
-  theirs <- names(signature(reticulate::import("partonfit")$pdf_model)$parameters)
+  theirs <- reticulate::py_eval(
+    "list(__import__('inspect').signature(__import__('partonfit').pdf_model).parameters)"
+  )
   python_only <- c("network", "alpha", "beta", "precision")
   expect_setequal(setdiff(theirs, python_only), setdiff(names(formals(pdf_model)), "..."))
 })

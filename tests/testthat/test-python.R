@@ -1,9 +1,26 @@
+in_new_session <- function(code, ...) {
+  withr::local_envvar(...)
+  out <- suppressWarnings(system2(
+    file.path(R.home("bin"), "Rscript"), c("-e", shQuote(code)), stdout = TRUE, stderr = TRUE
+  ))
+  paste(out, collapse = "\n")
+}
+
 test_that("an interpreter that is not there is named", {
-  local_core(NULL)
-  withr::local_options(partonfit.python = "/no/such/python")
-  local_functions(import_bridge = function() stop("never reached"))
-  skip_if(reticulate::py_available(), "a Python runs in this session already")
-  expect_snapshot(error = TRUE, fit_pdf("hera", seed = 1))
+  out <- in_new_session(
+    "tryCatch(partonfit::fit_pdf('hera', seed = 1), partonfit_error_python = function(e) cat(e$message))",
+    PARTONFIT_PYTHON = "/no/such/python"
+  )
+  expect_match(out, "There is no Python at '/no/such/python'", fixed = TRUE)
+})
+
+test_that("a Python without the libraries is named, with what to run", {
+  skip_if_not(nzchar(Sys.which("python3")), "there is no other Python")
+  out <- in_new_session(
+    "partonfit::partonfit_sitrep(verbosity = 'minimal')",
+    PARTONFIT_PYTHON = Sys.which("python3")[[1]], PYTHONNOUSERSITE = "1"
+  )
+  expect_match(out, "install_partonfit|everything", ignore.case = TRUE)
 })
 
 test_that("what is missing in Python is said, with what to run", {
@@ -28,9 +45,8 @@ test_that("another version of the core is refused", {
 })
 
 test_that("nothing is imported when the package is loaded", {
-  code <- "library(partonfit); stopifnot(!reticulate::py_available())"
-  out <- system2(file.path(R.home("bin"), "Rscript"), c("-e", shQuote(code)), stdout = TRUE, stderr = TRUE)
-  expect_null(attr(out, "status"))
+  out <- in_new_session("library(partonfit); cat('running:', reticulate::py_available())")
+  expect_match(out, "running: FALSE")
 })
 
 test_that("the libraries asked for are those of pyproject.toml", {

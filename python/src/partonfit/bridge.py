@@ -95,6 +95,28 @@ def fit(
     return {"id": name, "state": bytearray(state), "seed": seed, **describe(result)}
 
 
+def chi2(
+    data: Any,
+    cuts: Mapping[str, float] | None,
+    theory: str,
+    pdf: Any,
+    covariance: str,
+    t0: Any,
+) -> dict[str, Any]:
+    """Return the columns ``dataset``, ``n_data``, ``chi2`` of a PDF, the total last.
+
+    ``pdf`` and ``t0`` are a name, ``{"fit": id}``, or a function of R's from x (x,) to x f (14, x).
+    """
+    table = pf.chi2(
+        pf.load_data(data, **(cuts or {})), pf.load_theory(theory), _pdf_of(pdf), covariance=covariance, t0=_pdf_of(t0)
+    )
+    return {
+        "dataset": [*table.dataset, "Total"],
+        "n_data": _column([*table.n_data, sum(table.n_data)], "whole"),
+        "chi2": _column([*table.chi2, table.total], "number"),
+    }
+
+
 def describe(result: Any) -> dict[str, Any]:
     """Return the plain tables of a fit (see :func:`fit`)."""
     predictions = np.asarray(result.predictions(), dtype=float)
@@ -113,8 +135,13 @@ def describe(result: Any) -> dict[str, Any]:
     }
 
 
-def _pdf_of(t0: Any) -> Any:
-    return _recall(t0["fit"]) if isinstance(t0, Mapping) else t0
+def _pdf_of(pdf: Any) -> Any:
+    if isinstance(pdf, Mapping):
+        return _recall(pdf["fit"])
+    if callable(pdf):
+        # R sees a plain vector and answers with a matrix in Fortran order.
+        return lambda x: np.ascontiguousarray(pdf(np.ascontiguousarray(x, dtype=float)), dtype=float)
+    return pdf
 
 
 def _model_settings(model: Mapping[str, Any]) -> dict[str, Any]:
