@@ -2,10 +2,9 @@
 
 import numpy as np
 import pytest
-from scipy.linalg import cho_factor, cho_solve
-
 from partonfit._vocabulary import to_evolution
 from partonfit.inference import compress
+from scipy.linalg import cho_factor, cho_solve
 
 
 class RandomMap:

@@ -3,14 +3,13 @@
 import keras
 import numpy as np
 import pytest
-from scipy.integrate import quad
-
 from partonfit._errors import SettingError
 from partonfit._precision import precision_context
 from partonfit._vocabulary import FITTED
 from partonfit.models import pdf_model, quadrature, resolve_pdf
 from partonfit.models._preprocessing import ALPHA, BETA
 from partonfit.training import initial_values
+from scipy.integrate import quad
 
 
 def integral(model, name, power):

@@ -3,7 +3,6 @@
 import keras
 import numpy as np
 import pytest
-
 from partonfit._errors import SettingError
 from partonfit._precision import precision_context
 from partonfit.training import (

@@ -17,7 +17,7 @@ from partonfit import _seeds
 from partonfit._checks import whole
 from partonfit._errors import SettingError, StorageError
 from partonfit.data import Data, load_data
-from partonfit.inference import FitControl, fit_control, fit_replicas
+from partonfit.inference import Compression, FitControl, fit_control, fit_replicas
 from partonfit.models import PDFModel, pdf_model, resolve_pdf
 from partonfit.results import PDFFit, ReplicaStatus
 from partonfit.results._replicas import arc_grid, arc_lengths, fitted_rows, vetoes
@@ -101,7 +101,7 @@ def fit_pdf(
     model = pdf_model(precision=control.precision) if model is None else model
     t0_predictions = None if t0 is None else forward.predict(np.asarray(resolve_pdf(t0)(forward.x)))
     loaded = time.perf_counter()
-    result, drawn, _ = fit_replicas(
+    result, drawn, compression = fit_replicas(
         data, forward, t0_predictions, model, count, seed, control, resolve_pdf("toy"), _shown(progress, data, control)
     )
     trained = time.perf_counter()
@@ -109,13 +109,17 @@ def fit_pdf(
         json.dumps(keras.saving.serialize_keras_object(model)), result.trainable, result.non_trainable,
         control.precision,
     )  # fmt: skip
-    timings = {"loading": loaded - started, "training": trained - loaded}
+    statuses = _statuses(result, weights, data, forward, drawn.training)
+    provenance = _provenance(data, forward, control, t0_predictions) | {
+        "compression": _compression_error(compression, weights, statuses, data),
+        "seconds": {"loading": round(loaded - started, 3), "training": round(trained - loaded, 3)},
+    }
     return PDFFit(
         weights=weights,
-        statuses=_statuses(result, weights, data, forward, drawn.training),
+        statuses=statuses,
         history=_per_point(result, drawn.training),
         settings=_settings(data, theory, control, count, seed, t0),
-        provenance=_provenance(data, forward, control, t0_predictions, timings),
+        provenance=provenance,
         data_values=data.values,
         replica_data=drawn.pseudodata,
         training_mask=drawn.training,
@@ -142,9 +146,7 @@ def fit_from_bytes(files: dict[str, bytes]) -> PDFFit:
     return fit_from_files(files, _find_sources)
 
 
-def _find_sources(
-    settings: dict[str, Any], provenance: dict[str, Any], values: np.ndarray
-) -> tuple[Data, ForwardMap]:
+def _find_sources(settings: dict[str, Any], provenance: dict[str, Any], values: np.ndarray) -> tuple[Data, ForwardMap]:
     data = load_data(**settings["data"]).with_values(values)
     forward = forward_map(data, load_theory(settings["theory"]))
     for name, now in (("data", data.hash), ("theory", forward.hash)):
@@ -212,11 +214,9 @@ def _per_replica(result: TrainResult, training: np.ndarray) -> tuple[np.ndarray,
     return result.loss / inside, result.validation / np.where(held > 0, held, inside)
 
 
-def _settings(
-    data: Data, theory: Theory, control: FitControl, count: int, seed: int, t0: Any
-) -> dict[str, Any]:
+def _settings(data: Data, theory: Theory, control: FitControl, count: int, seed: int, t0: Any) -> dict[str, Any]:
     return {
-        "data": getattr(data, "request", None),
+        "data": data.request,
         "theory": theory.name,
         "n_data": data.n_data,
         "datasets": list(data.names),
@@ -227,10 +227,19 @@ def _settings(
     }
 
 
+def _compression_error(
+    compression: Compression, weights: Weights, statuses: tuple[ReplicaStatus, ...], data: Data
+) -> dict[str, Any]:
+    """Return rank and largest error of the compressed chi2 over (at most 20 of) the kept replicas."""
+    kept = np.flatnonzero([status.kept for status in statuses])[:20]
+    fitted = fitted_rows(weights.xf(compression.forward.x, kept)).transpose(0, 2, 1)
+    worst = max((compression.error(xf, data.values) for xf in fitted), default=0.0)
+    return {"rank": compression.rank, "cut": compression.cut, "error_per_point": worst}
+
+
 def _provenance(
-    data: Data, forward: ForwardMap, control: FitControl, t0_predictions: np.ndarray | None,
-    timings: dict[str, float],
-) -> dict[str, Any]:  # fmt: skip
+    data: Data, forward: ForwardMap, control: FitControl, t0_predictions: np.ndarray | None
+) -> dict[str, Any]:
     libraries = ("partonfit", "jax", "jaxlib", "keras", "numpy", "pineappl", "nnpdf-data", "eko")
     return {
         "data_hash": data.hash,
@@ -240,5 +249,4 @@ def _provenance(
         "versions": {"python": platform.python_version()} | {name: version(name) for name in libraries},
         "device": f"{jax.device_count()} x {jax.devices()[0].device_kind}",
         "machine": platform.machine(),
-        "seconds": {name: round(value, 3) for name, value in timings.items()},
     }

@@ -40,6 +40,8 @@ class Compression:
 
     Attributes
     ----------
+    completion
+        (14, fitted): from the fitted combinations to the evolution basis.
     linear
         (x * fitted, feature): features of the linear points from the flattened x f (x, fitted).
     rows
@@ -56,6 +58,7 @@ class Compression:
     """
 
     forward: ForwardMap
+    completion: np.ndarray
     linear: np.ndarray
     rows: np.ndarray | None
     mix: np.ndarray | None
@@ -77,6 +80,21 @@ class Compression:
             points = self.forward.nonlinear_points(xf.ravel() @ self.rows)
             features = features + (points - self.reference_points) @ self.mix
         return features
+
+    def error(self, xf: np.ndarray, values: np.ndarray) -> float:
+        """Return by how much the compressed chi2 of all points misses the plain one, per point.
+
+        Parameters
+        ----------
+        xf
+            x f (x, fitted) at which to compare.
+        values
+            Data (data,).
+        """
+        everything = np.ones(len(values), dtype=bool)
+        short = self.forms(values, everything)[0](self.features(xf))
+        residual = self.forward.predict(self.completion @ xf.T) - values
+        return abs(short - float(residual @ self.precision @ residual)) / len(values)
 
     def forms(self, values: np.ndarray, training: np.ndarray) -> tuple[QuadraticForm, QuadraticForm]:
         """Return the training and validation chi2 of one replica as quadratic forms.
@@ -112,7 +130,7 @@ class _Form(NamedTuple):
     constant: float
 
     def minus(self, other: _Form) -> _Form:
-        return _Form(*(mine - theirs for mine, theirs in zip(self, other, strict=True)))
+        return _Form(self.matrix - other.matrix, self.vector - other.vector, self.constant - other.constant)
 
 
 def _gram(block: np.ndarray, columns: np.ndarray, target: np.ndarray) -> _Form:
@@ -124,7 +142,7 @@ def _gram(block: np.ndarray, columns: np.ndarray, target: np.ndarray) -> _Form:
 
 
 def compress(
-    forward: ForwardMap, covariance: np.ndarray, reference: Any, completion: np.ndarray, cut: float = 1e-7
+    forward: ForwardMap, covariance: np.ndarray, reference: Any, completion: np.ndarray, cut: float = 1e-6
 ) -> Compression:
     """Factorise a theory map under a covariance.
 
@@ -161,10 +179,10 @@ def compress(
         reference_points = forward.nonlinear_points(reference_xf.ravel() @ rows)
         features = reference_xf.ravel() @ project + reference_points @ mix
     return Compression(
-        forward, project, rows, mix, features, reference_xf, reference_points, rank, cut, covariance,
+        forward, completion, project, rows, mix, features, reference_xf, reference_points, rank, cut, covariance,
         precision=cho_solve((factor, True), np.eye(len(covariance))),
         response=factor @ basis,
-        dual=solve_triangular(factor, basis, lower=True, trans="T"),
+        dual=solve_triangular(factor, basis, lower=True, trans=1),
     )  # fmt: skip
 
 

@@ -23,7 +23,7 @@ class FitControl:
     threshold_chi2: float | None = 3.5
     pseudodata: bool = True
     precision: str = "float32"
-    compression: float = 1e-7
+    compression: float = 1e-6
     block_size: int | None = None
 
     def __post_init__(self) -> None:

@@ -47,9 +47,7 @@ class Replicas:
     training: np.ndarray
 
 
-def draw_replicas(
-    data: Data, t0: np.ndarray | None, count: int, seed: int, control: FitControl
-) -> Replicas:
+def draw_replicas(data: Data, t0: np.ndarray | None, count: int, seed: int, control: FitControl) -> Replicas:
     """Draw pseudodata and splits; each replica and dataset has streams of its own."""
     values, masks = [], []
     for replica in range(count):
@@ -83,9 +81,7 @@ def make_optimizer(control: FitControl) -> keras.optimizers.Optimizer:
         names = known - {"Optimizer"}
         msg = f"Unknown optimizer {control.optimizer!r}. {nearest(control.optimizer, names, what='optimizer')}"
         raise SettingError(msg)
-    return getattr(keras.optimizers, control.optimizer)(
-        learning_rate=control.learning_rate, clipnorm=control.clipnorm
-    )
+    return getattr(keras.optimizers, control.optimizer)(learning_rate=control.learning_rate, clipnorm=control.clipnorm)
 
 
 def fit_replicas(
@@ -124,8 +120,7 @@ def fit_replicas(
         values = optimizer_values(optimizer, model)
         drawn = [initial_values(model, seed, member) for member in range(count)]
         trainable, non_trainable = (
-            tuple(np.stack(leaves) for leaves in zip(*group, strict=True))
-            for group in zip(*drawn, strict=True)
+            tuple(np.stack(leaves) for leaves in zip(*group, strict=True)) for group in zip(*drawn, strict=True)
         )
     result = run(
         make_objective(model, compression, control.threshold_chi2),

@@ -37,12 +37,10 @@ class Shared(NamedTuple):
     reference_points: Any
 
 
-def replica_forms(
-    training: QuadraticForm, validation: QuadraticForm, points: int, precision: str
-) -> ReplicaForms:
+def replica_forms(training: QuadraticForm, validation: QuadraticForm, points: int, precision: str) -> ReplicaForms:
     """Return the forms of one replica in the precision of the fit."""
-    arrays = [np.asarray(part, dtype=precision) for form in (training, validation) for part in form]
-    return ReplicaForms(*arrays, np.asarray(points, dtype=precision))
+    parts = (*training, *validation, points)
+    return ReplicaForms._make(np.asarray(part, dtype=precision) for part in parts)
 
 
 def shared_arrays(compression: Compression, precision: str) -> Shared:
@@ -97,9 +95,10 @@ def make_objective(
     nonlinear_points = compression.forward.nonlinear_points if compression.rows is not None else None
 
     def objective(trainable: Any, non_trainable: Any, forms: ReplicaForms, shared: Shared) -> Evaluation:
-        xf, updated, losses = model.stateless_call(
+        called: Any = model.stateless_call(
             list(trainable), list(non_trainable), shared.x, training=True, return_losses=True
         )
+        xf, updated, losses = called
         features = (xf - shared.reference_xf).reshape(-1) @ shared.linear
         if nonlinear_points is not None:
             points = nonlinear_points(xf.reshape(-1) @ shared.rows)

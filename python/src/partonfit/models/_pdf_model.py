@@ -32,25 +32,24 @@ class PDFModel(keras.Model):
     def build(self, _: Any = None) -> None:
         """Build the parts for an input of shape (x, 1)."""
         if self.preprocessing is not None and not self.preprocessing.built:
-            self.preprocessing.build((None, 1))
+            self.preprocessing.build()
         self.sum_rules.built = True
         self.built = True
 
     def raw(self, x: Any, training: bool = False) -> Any:
         """Return the combinations before normalisation, (x, fitted)."""
-        ops = keras.ops
-        outputs = self.network(ops.concatenate([x, ops.log(x)], axis=-1), training=training)
+        ops: Any = keras.ops
+        outputs: Any = self.network(ops.concatenate([x, ops.log(x)], axis=-1), training=training)
         return outputs if self.preprocessing is None else outputs * self.preprocessing(x)
 
     def call(self, x: Any, training: bool = False) -> Any:
         """Return x f (x, fitted) at momentum fractions x (x, 1)."""
         if self.sum_rules.rules == "off":
             return self.raw(x, training=training)
-        nodes, _ = quadrature(self.sum_rules.nodes)
-        nodes = keras.ops.convert_to_tensor(nodes[:, None], dtype=x.dtype)
+        nodes: Any = keras.ops.convert_to_tensor(quadrature(self.sum_rules.nodes)[0][:, None], dtype=x.dtype)
         # One pass of the network for the points asked for and for the quadrature nodes.
-        raw = self.raw(keras.ops.concatenate([x, nodes], axis=0), training=training)
-        count = x.shape[0] if x.shape[0] is not None else keras.ops.shape(x)[0]
+        raw: Any = self.raw(keras.ops.concatenate([x, nodes], axis=0), training=training)
+        count = len(raw) - len(nodes)
         return raw[:count] * self.sum_rules(raw[count:])
 
     def get_config(self) -> dict:
@@ -63,7 +62,7 @@ class PDFModel(keras.Model):
     @classmethod
     def from_config(cls, config: dict, custom_objects: dict | None = None) -> PDFModel:
         """Rebuild the model from :meth:`get_config`."""
-        parts = {
+        parts: dict[str, Any] = {
             name: None if config[name] is None else keras.saving.deserialize_keras_object(config[name], custom_objects)
             for name in ("network", "preprocessing", "sum_rules")
         }
@@ -131,13 +130,13 @@ def pdf_model(
 
 def _dense(nodes: tuple[int, ...], activation: str, initializer: str, precision: str) -> keras.Model:
     widths = [*nodes, len(FITTED)]
+    maker: Any = keras.initializers.get(initializer)
     layers = [
         keras.layers.Dense(
-            width, activation=activation if i < len(nodes) else "linear",
-            kernel_initializer=keras.initializers.get(initializer), dtype=precision,
+            width, activation=activation if i < len(nodes) else "linear", kernel_initializer=maker, dtype=precision
         )
         for i, width in enumerate(widths)
-    ]  # fmt: skip
+    ]
     return keras.Sequential([keras.Input((2,), dtype=precision), *layers], name="network")
 
 

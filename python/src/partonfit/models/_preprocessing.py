@@ -6,6 +6,8 @@ after iteration).
 
 from __future__ import annotations
 
+from typing import Any
+
 import keras
 import numpy as np
 
@@ -71,7 +73,7 @@ class Preprocessing(keras.layers.Layer):
 
     def __init__(
         self, alpha: Ranges | None = None, beta: Ranges | None = None,
-        trainable_exponents: bool = False, **keywords: object,
+        trainable_exponents: bool = False, **keywords: Any,
     ) -> None:  # fmt: skip
         super().__init__(**keywords)
         self.alpha_ranges = checked_ranges("alpha", alpha, ALPHA)
@@ -82,10 +84,9 @@ class Preprocessing(keras.layers.Layer):
 
     @staticmethod
     def _drawn(ranges: Ranges) -> UniformRange:
-        low, high = zip(*(ranges[name] for name in FITTED), strict=True)
-        return UniformRange(low, high)
+        return UniformRange([ranges[name][0] for name in FITTED], [ranges[name][1] for name in FITTED])
 
-    def build(self, _: tuple[int, ...]) -> None:
+    def build(self, _: Any = None) -> None:
         """Make the weights alpha and beta, one per fitted combination."""
         for name in ("alpha", "beta"):
             weight = self.add_weight(
@@ -94,9 +95,9 @@ class Preprocessing(keras.layers.Layer):
             )  # fmt: skip
             setattr(self, name, weight)
 
-    def call(self, x: object) -> object:
+    def call(self, x: Any) -> Any:
         """Return the factor at x (x, 1)."""
-        ops = keras.ops
+        ops: Any = keras.ops
         return ops.exp((1 - self.alpha) * ops.log(x) + self.beta * ops.log1p(-x))
 
     def get_config(self) -> dict:

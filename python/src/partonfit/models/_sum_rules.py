@@ -61,7 +61,7 @@ class SumRules(keras.layers.Layer):
         Number of quadrature nodes.
     """
 
-    def __init__(self, rules: str = "all", nodes: int = NODES, **keywords: object) -> None:
+    def __init__(self, rules: str = "all", nodes: int = NODES, **keywords: Any) -> None:
         if rules not in SUM_RULES:
             msg = f"sum_rules must be one of {', '.join(SUM_RULES)}, not {rules!r}."
             raise SettingError(msg)
@@ -73,7 +73,7 @@ class SumRules(keras.layers.Layer):
         ops = keras.ops
         weights, fixed, normed = self._tables()
         # One weighted sum over the nodes for all combinations: few and large operations.
-        integrals = ops.sum(ops.convert_to_tensor(weights, dtype=raw.dtype) * raw, axis=0)
+        integrals: Any = ops.sum(ops.convert_to_tensor(weights, dtype=raw.dtype) * raw, axis=0)
         momentum = ops.convert_to_tensor(np.eye(len(FITTED))[FITTED.index("g")], dtype=raw.dtype)
         wanted = ops.convert_to_tensor(fixed, dtype=raw.dtype) - momentum * integrals[FITTED.index("Sigma")]
         return ops.where(normed, wanted / ops.where(normed, integrals, 1.0), 1.0)

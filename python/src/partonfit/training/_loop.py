@@ -238,6 +238,7 @@ def _collect(blocks: list[_Block], final: dict[int, TrainState], size: int) -> l
         return []
     if -(-total // size) == len(blocks):
         return blocks
+
     def gather(trees: list[Any]) -> Any:
         return jax.tree.map(
             lambda *leaves: np.concatenate([np.asarray(a)[r] for a, r in zip(leaves, living, strict=True)]),
@@ -258,9 +259,7 @@ def _interrupt(blocks: list[_Block], final: dict[int, TrainState]) -> None:
                 final[int(member)] = state
 
 
-def _report(
-    progress: Progress, blocks: list[_Block], final: dict[int, TrainState], epochs: int, count: int
-) -> None:
+def _report(progress: Progress, blocks: list[_Block], final: dict[int, TrainState], epochs: int, count: int) -> None:
     rows = [
         (int(s.epoch[c]), float(s.best_loss[c]), float(s.best_validation[c]), int(s.status[c]))
         for b in blocks
