@@ -10,7 +10,7 @@ import numpy as np
 from partonfit._errors import SettingError, nearest
 from partonfit.results import _plot_style as style
 
-MAX_PANELS = 30
+MAX_PANELS = 20
 """Panels in one figure of a dataset; a dataset with more values of Q2 shows every n-th."""
 
 
@@ -155,16 +155,16 @@ def _draw_panels(points: _Points, groups: list[tuple[float, np.ndarray]], normal
     handles: list[Any] = []
     with style.styled():
         for i, (panel, (q2, chosen)) in enumerate(zip(axes, groups, strict=True)):
-            panel.set_xscale("log")
+            style.log_axis(panel)
             panel.set_autoscale_on(False)  # limits are set here; matplotlib's search for them is slow
             panel.set_xlim(x_range)
             panel.minorticks_off()
             panel.tick_params(labelsize=8)
             _panel_limits(panel, points, chosen, normalised)
             handles = _draw_points(panel, points, chosen, points.x[chosen], joined=normalised != "data")
-            # Plain characters: parsing 30 formulas takes longer than drawing them.
+            # Plain characters: parsing 20 formulas takes longer than drawing them.
             number = f"{q2:.4g}" if q2 < 1e4 else f"{q2:.0f}"
-            panel.text(0.05, 0.06, f"Q² = {number} GeV²", transform=panel.transAxes, fontsize=8)
+            panel.text(0.96, 0.94, f"Q² = {number} GeV²", transform=panel.transAxes, fontsize=8, ha="right", va="top")
             if i + columns < len(groups):
                 panel.tick_params(labelbottom=False)
             else:
@@ -205,17 +205,17 @@ def _draw_points(panel: Any, points: _Points, chosen: np.ndarray, where: np.ndar
 
 
 def _panel_limits(panel: Any, points: _Points, chosen: np.ndarray, normalised: str | None) -> None:
-    """Leave room for the Q2 label below; a ratio axis follows the bulk of all points."""
+    """Leave room for the Q2 label above; a ratio axis follows the bulk of all points."""
     if normalised:
         reach = np.quantile(np.abs(points.theory - points.values) + points.total, 0.9)
         half = float(np.clip(1.2 * reach, 0.05, 1.0))
-        panel.set_ylim(1 - 1.5 * half, 1 + half)
+        panel.set_ylim(1 - half, 1 + 1.4 * half)
         panel.axhline(1.0, color=style.GREY, lw=0.6, zorder=0)
         return
     low = np.min(np.minimum(points.values - points.total, points.theory)[chosen])
     high = np.max(np.maximum(points.values + points.total, points.theory)[chosen])
     size = high - low or 1.0
-    panel.set_ylim(low - 0.15 * size, high + 0.1 * size)
+    panel.set_ylim(low - 0.08 * size, high + 0.2 * size)
 
 
 def _y_words(word: str, normalised: str | None) -> str:

@@ -189,8 +189,8 @@ def _pdf_figures(fit: Any, scales: tuple[float, ...], to: Any) -> Iterator[_Figu
         for axis, word in (("log", "logarithmic"), ("linear", "linear")):
             yield _Figure(f"Flavours {at}, {word} x", lambda q=scale, a=axis: plot_pdfs(
                 fit, FLAVOURS[:9], Q=q, xscale=a, to=to), dpi=90)  # fmt: skip
-        yield _Figure(f"Relative uncertainty {at}", lambda q=scale: plot_ratio(
-            fit, FLAVOURS[:9], Q=q, to=to or "central"), dpi=90)  # fmt: skip
+        yield _Figure(f"{'Relative uncertainty' if to is None else 'Ratio to the reference'} {at}", lambda q=scale: plot_ratio(
+            fit, FLAVOURS[:9], Q=q, to="central" if to is None else to), dpi=90)  # fmt: skip
     yield _Figure(f"Evolution basis at Q = {fit.q0:g} GeV", lambda: plot_pdfs(fit, COMBINATIONS), dpi=90)
     yield _Figure(f"Replicas at Q = {fit.q0:g} GeV", lambda: plot_replicas(fit, COMBINATIONS), dpi=90)
 

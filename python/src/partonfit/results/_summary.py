@@ -117,7 +117,7 @@ def replica_chi2(fit: Any) -> np.ndarray:
 def sum_rules(fit: Any) -> tuple[SumRule, ...]:
     """Return momentum and valence integrals of the kept replicas from 1e-9 to 1.
 
-    Gauss-Legendre in log x below 0.1 and in x above, 200 nodes each: not the rule that the model
+    Gauss-Legendre in log x below 0.1 and in x above, 80 nodes each: not the rule that the model
     was normalised with, so this is a check of it.
     """
     x, weights = _nodes()
@@ -130,7 +130,7 @@ def sum_rules(fit: Any) -> tuple[SumRule, ...]:
     return tuple(found)
 
 
-def _nodes(n: int = 200, middle: float = 0.1) -> tuple[np.ndarray, np.ndarray]:
+def _nodes(n: int = 80, middle: float = 0.1) -> tuple[np.ndarray, np.ndarray]:
     points, weights = np.polynomial.legendre.leggauss(n)
     half = 0.5 * np.log(middle / _X_LOWEST)
     low = np.exp(np.log(_X_LOWEST) + half * (points + 1))
