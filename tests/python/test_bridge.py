@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 
 import numpy as np
-import pytest
-
 import partonfit as pf
+import pytest
 from partonfit import bridge
 
 CONTROL = {"epochs": 60, "threshold_chi2": None}

@@ -9,9 +9,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
-import pytest
-
 import partonfit as pf
+import pytest
 from partonfit import bridge
 
 X = (1e-4, 1e-3, 1e-2, 0.1, 0.3, 0.7)

@@ -60,8 +60,14 @@ fake_core <- function(...) {
       if (kind == "replicas") return(list(replicas = matrix(as.double(seq_len(3 * n)), n, 3)))
       list(mean = array(x * q), sd = array(rep(0.1, n)), lower = array(x), upper = array(x + 1))
     },
-    write_lhapdf = function(id, folder) { record("write_lhapdf", id, folder); folder },
-    report = function(id, file) { record("report", id, file); file }
+    write_lhapdf = function(id, folder) {
+      record("write_lhapdf", id, folder)
+      folder
+    },
+    report = function(id, file) {
+      record("report", id, file)
+      file
+    }
   )
 }
 

@@ -31,10 +31,10 @@ test_that("a saved fit predicts in a new session", {
   fit <- real_fit()
   file <- withr::local_tempfile(fileext = ".rds")
   saveRDS(fit, file)
-  code <- sprintf(
-    "fit <- readRDS('%s'); library(partonfit); cat(format(predict(fit, x = 0.1, Q = 91.2)$.pred, digits = 12))",
-    file
-  )
+  code <- sprintf(paste(
+    "library(partonfit); fit <- readRDS('%s');",
+    "cat(format(predict(fit, x = 0.1, Q = 91.2)$.pred, digits = 12))"
+  ), file)
   out <- system2(file.path(R.home("bin"), "Rscript"), c("-e", shQuote(code)), stdout = TRUE)
   expect_equal(as.numeric(utils::tail(out, 1)), predict(fit, x = 0.1, Q = 91.2)$.pred, tolerance = 1e-9)
 })

@@ -44,7 +44,7 @@ def version() -> str:
 
 def fit(
     data: Any,
-    cuts: Mapping[str, float] | None,
+    cuts: Mapping[str, Any] | None,
     theory: str,
     *,
     model: Mapping[str, Any] | None,
@@ -97,7 +97,7 @@ def fit(
 
 def chi2(
     data: Any,
-    cuts: Mapping[str, float] | None,
+    cuts: Mapping[str, Any] | None,
     theory: str,
     pdf: Any,
     covariance: str,
