@@ -178,7 +178,14 @@ def test_theories_are_described(shared):
     assert "HERA_CC_318GEV_EP_SIGMARED" in call("theory", "info", folder).stdout
     assert json.loads(call("theory", "info", folder, "--table", "NMC_NC_EM_P_F2").stdout)["n_data"] == 260
     failed(call("theory", "info", folder, "--table", "NMC_NC_EM_P_F3"), 1, "NMC_NC_EM_P_F2")
+    assert "there are no hashes to compare" in call("theory", "check", folder).stdout
+
+
+def test_wrong_theories_are_named(tmp_path):
     failed(call("theory", "check", "no-such-theory"), 1, "no-such-theory")
+    failed(call("theory", "build", "herra", "-o", tmp_path / "t"), 2, "'hera'")
+    failed(call("theory", "build", "hera", "--scheme", "fonll", "-o", tmp_path / "t"), 2, "'fonll-c'")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_words_of_a_progress_bar():

@@ -67,7 +67,7 @@ def fit_progress() -> Iterator[Any]:
         TimeRemainingColumn(),
     )
     with _quiet_progress(*columns) as bar:
-        task = bar.add_task("setting up", total=None, chi2="")
+        task = bar.add_task("loading and compiling", total=None, chi2="")
 
         def show(step: int, total: int, metrics: dict[str, float]) -> None:
             bar.update(task, description="epoch", completed=step, total=total, chi2=chi2_words(metrics))
@@ -100,7 +100,8 @@ def step_progress(what: str) -> Iterator[Any]:
         task = bar.add_task(what, total=None)
 
         def show(step: int, total: int, metrics: dict[str, float]) -> None:
-            bar.update(task, completed=step, total=total)
+            words = what if "q2" not in metrics else f"{what}, Q2 = {metrics['q2']:.4g} GeV2"
+            bar.update(task, completed=step, total=total, description=words)
 
         yield show
 

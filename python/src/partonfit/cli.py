@@ -179,8 +179,9 @@ def theory_build(
     from partonfit.theory import building
 
     with _console.step_progress("building tables") as progress:
-        folder = building.build(name, scheme=scheme, folder=output, resume=resume, progress=progress)
-    _console.console().print(f"Tables written to {escape(str(folder))}")
+        folder = building.build(name, scheme, output, resume=resume, progress=progress)
+    _console.console().print(f"Tables: {escape(str(folder))}")
+    _console.console().print(f"Next: partonfit fit {escape(name)} -o fit --theory {escape(str(folder))}")
 
 
 @theory_app.command("info")
@@ -210,16 +211,28 @@ def theory_info(
 
 @theory_app.command("check")
 def theory_check(theory: Annotated[str, typer.Argument(help="Name or folder.")] = "hera") -> None:
-    """Read every table of a theory completely, and say whether all are sound.
+    """Read every table of a theory completely, and compare it with its manifest if there is one.
 
     Example: partonfit theory check path/to/theory_40000000
     """
-    from partonfit.theory import load_theory
+    from partonfit.theory import building, load_theory
 
     found = load_theory(theory)
     for name in found.names:
         found.table(name)
-    _console.console().print(f"{found.name}: all {len(found.names)} tables can be read, Q0 = {found.q0:g} GeV")
+    out = _console.console()
+    out.print(f"{escape(found.name)}: all {len(found.names)} tables can be read, Q0 = {found.q0:g} GeV")
+    if not any((folder / "manifest.json").is_file() for folder in found.folders):
+        out.print("No manifest.json: these tables were not built by partonfit, so there are no hashes to compare.")
+        return
+    rows = [
+        (r["table"], r["n_data"], r["sha256"][:12], _number(r["largest_difference"])) for r in building.check(theory)
+    ]
+    _console.table("As in the manifest", ("table", "rows", "sha256", "largest difference from yadism"), rows)
+
+
+def _number(value: Any) -> str:
+    return f"{value:.1e}" if isinstance(value, int | float) else str(value)
 
 
 @data_app.command("list")

@@ -12,6 +12,7 @@ import json
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,8 @@ from partonfit.results._plots_data import plot_chi2, plot_data
 from partonfit.results._plots_training import plot_training, plot_validation
 from partonfit.results._summary import sum_rules, summarise
 
-FLAVOURS = ("g", "u_v", "d_v", "sea", "u", "d", "ubar", "dbar", "s_plus", "c_plus")
+FLAVOURS = ("g", "u_v", "d_v", "ubar", "dbar", "s_plus", "u", "d", "c_plus")
+PROTON = ("u_v", "d_v", "g", "sea", "s_plus")
 COMBINATIONS = ("Sigma", "g", "V", "V3", "V8", "T3", "T8", "T15")
 _TEMPLATES = Path(__file__).parent / "templates"
 
@@ -153,18 +155,18 @@ def _drawn(sections: Sequence[_Section], total: int, progress: Progress | None) 
 def _sections(fit: Any, scales: tuple[float, ...], to: Any) -> list[_Section]:
     """Return what is drawn, in the order of the page."""
     data = tuple(
-        _Figure(f"{name}, {words}", lambda n=name, k=kind: plot_data(fit, dataset=n, normalised=k), 80, name)
+        _Figure(f"{name}, {words}", partial(plot_data, fit, dataset=name, normalised=kind), 80, name)
         for name in fit.data.names
         for kind, words in ((None, "absolute"), ("theory", "divided by the fit"))
     )
     training = (
-        _Figure("χ² per point against the epoch", lambda: plot_training(fit)),
-        _Figure("Training against validation at the best epoch", lambda: plot_validation(fit)),
+        _Figure("χ² per point against the epoch", partial(plot_training, fit)),
+        _Figure("Training against validation at the best epoch", partial(plot_validation, fit)),
     )
     return [
         _Section(
             "chi2", "χ² by dataset", "Central member; the figure has the experimental covariance.",
-            (_Figure("χ² per point of every dataset", lambda: plot_chi2(fit)),),
+            (_Figure("χ² per point of every dataset", partial(plot_chi2, fit)),),
         ),
         _Section("data", "Data against theory", _DATA_WORDS, data),
         _Section("pdfs", "Parton distributions", _PDF_WORDS, tuple(_pdf_figures(fit, scales, to))),
@@ -182,17 +184,17 @@ _DATA_WORDS = (
 
 
 def _pdf_figures(fit: Any, scales: tuple[float, ...], to: Any) -> Iterator[_Figure]:
+    reference, words = ("central", "Relative uncertainty") if to is None else (to, "Ratio to the reference")
     for scale in scales:
         at = f"at Q = {scale:g} GeV"
-        yield _Figure(f"The proton {at}", lambda q=scale: plot_pdfs(
-            fit, ("u_v", "d_v", "g", "sea", "s_plus"), Q=q, overlay=True, x_min=1e-4))  # fmt: skip
+        proton = partial(plot_pdfs, fit, PROTON, Q=scale, overlay=True, x_min=1e-4)
+        yield _Figure(f"The proton {at}", proton)
         for axis, word in (("log", "logarithmic"), ("linear", "linear")):
-            yield _Figure(f"Flavours {at}, {word} x", lambda q=scale, a=axis: plot_pdfs(
-                fit, FLAVOURS[:9], Q=q, xscale=a, to=to), dpi=90)  # fmt: skip
-        yield _Figure(f"{'Relative uncertainty' if to is None else 'Ratio to the reference'} {at}", lambda q=scale: plot_ratio(
-            fit, FLAVOURS[:9], Q=q, to="central" if to is None else to), dpi=90)  # fmt: skip
-    yield _Figure(f"Evolution basis at Q = {fit.q0:g} GeV", lambda: plot_pdfs(fit, COMBINATIONS), dpi=90)
-    yield _Figure(f"Replicas at Q = {fit.q0:g} GeV", lambda: plot_replicas(fit, COMBINATIONS), dpi=90)
+            bands = partial(plot_pdfs, fit, FLAVOURS, Q=scale, xscale=axis, to=to)
+            yield _Figure(f"Flavours {at}, {word} x", bands, 90)
+        yield _Figure(f"{words} {at}", partial(plot_ratio, fit, FLAVOURS, Q=scale, to=reference), 90)
+    yield _Figure(f"Evolution basis at Q = {fit.q0:g} GeV", partial(plot_pdfs, fit, COMBINATIONS), 90)
+    yield _Figure(f"Replicas at Q = {fit.q0:g} GeV", partial(plot_replicas, fit, COMBINATIONS), 90)
 
 
 def _number(value: float, digits: int = 3) -> str:
