@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import keras
+
 from partonfit._checks import real, whole
 from partonfit._errors import SettingError, nearest
 from partonfit.training import EngineControl
@@ -39,6 +41,10 @@ class FitControl:
             msg = f"pseudodata must be True or False, not {self.pseudodata!r}."
             raise SettingError(msg)
         real("compression", self.compression, above=-1e-300, most=1e-2)
+        known = optimizers()
+        if self.optimizer not in known:
+            msg = f"Unknown optimizer {self.optimizer!r}. {nearest(self.optimizer, known, what='optimizer')}"
+            raise SettingError(msg)
         self.engine()
 
     def engine(self) -> EngineControl:
@@ -54,6 +60,13 @@ class FitControl:
     def to_dict(self) -> dict[str, Any]:
         """Return the settings as plain values."""
         return asdict(self)
+
+
+def optimizers() -> tuple[str, ...]:
+    """Return the names of Keras' optimizers that need nothing but a learning rate."""
+    base, wrappers = keras.optimizers.Optimizer, {"LossScaleOptimizer", "MultiOptimizer"}
+    found = {name: getattr(keras.optimizers, name) for name in set(dir(keras.optimizers)) - wrappers}
+    return tuple(n for n, c in sorted(found.items()) if isinstance(c, type) and issubclass(c, base) and c is not base)
 
 
 def fit_control(**settings: Any) -> FitControl:

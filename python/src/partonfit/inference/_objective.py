@@ -15,8 +15,13 @@ from partonfit.training import Evaluation
 
 
 class ReplicaForms(NamedTuple):
-    """Quadratic forms and counts of one replica (or, stacked, of several)."""
+    """Grid, quadratic forms and counts of one replica (or, stacked, of several).
 
+    Every replica has the grid x for itself: were it shared, the first layer's batched product would
+    come out with the replica in the middle axis, and the whole network would be transposed twice.
+    """
+
+    x: Any
     training_matrix: Any
     training_vector: Any
     training_constant: Any
@@ -29,7 +34,6 @@ class ReplicaForms(NamedTuple):
 class Shared(NamedTuple):
     """Arrays that every replica sees."""
 
-    x: Any
     reference_xf: Any
     linear: Any
     rows: Any
@@ -37,9 +41,11 @@ class Shared(NamedTuple):
     reference_points: Any
 
 
-def replica_forms(training: QuadraticForm, validation: QuadraticForm, points: int, precision: str) -> ReplicaForms:
+def replica_forms(
+    x: np.ndarray, training: QuadraticForm, validation: QuadraticForm, points: int, precision: str
+) -> ReplicaForms:
     """Return the forms of one replica in the precision of the fit."""
-    parts = (*training, *validation, points)
+    parts = (x[:, None], *training, *validation, points)
     return ReplicaForms._make(np.asarray(part, dtype=precision) for part in parts)
 
 
@@ -50,7 +56,6 @@ def shared_arrays(compression: Compression, precision: str) -> Shared:
         return None if array is None else np.asarray(array, dtype=precision)
 
     return Shared(
-        x=cast(compression.forward.x[:, None]),
         reference_xf=cast(compression.reference_xf),
         linear=cast(compression.linear),
         rows=cast(compression.rows),
@@ -96,7 +101,7 @@ def make_objective(
 
     def objective(trainable: Any, non_trainable: Any, forms: ReplicaForms, shared: Shared) -> Evaluation:
         called: Any = model.stateless_call(
-            list(trainable), list(non_trainable), shared.x, training=True, return_losses=True
+            list(trainable), list(non_trainable), forms.x, training=True, return_losses=True
         )
         xf, updated, losses = called
         features = (xf - shared.reference_xf).reshape(-1) @ shared.linear

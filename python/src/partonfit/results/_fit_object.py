@@ -14,7 +14,7 @@ import xarray as xr
 
 from partonfit._checks import real
 from partonfit._compare import COVARIANCES, Chi2Table, chi2_table
-from partonfit._errors import SettingError, nearest
+from partonfit._errors import FitError, SettingError, nearest
 from partonfit._vocabulary import DATA, EVOLUTION, FLAVOURS, Q0, REPLICA, rotation
 from partonfit.data import Data
 from partonfit.results._prediction import Prediction
@@ -94,6 +94,9 @@ class PDFFit:
     def xf(self, x: Any, kept_only: bool = True) -> np.ndarray:
         """Return x f at Q0, (replica, 14, x), in the evolution basis."""
         replicas = np.flatnonzero(self.kept) if kept_only else np.arange(self.n_replicas)
+        if not len(replicas):
+            msg = f"No replica was kept: {self.statuses[0].sentence}. Fit longer, or raise threshold_chi2."
+            raise FitError(msg)
         return self.weights.xf(checked_x(x), replicas)
 
     def __call__(self, x: Any) -> np.ndarray:
