@@ -3,8 +3,11 @@
 The public names are those in ``__all__``; every other module may change.
 """
 
+import importlib as _importlib
 import os as _os
 import sys as _sys
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+from typing import Any as _Any
 
 # Keras reads its backend once, at import: everything here is written for JAX.
 _os.environ.setdefault("KERAS_BACKEND", "jax")
@@ -19,34 +22,63 @@ if _os.environ["KERAS_BACKEND"] != "jax" or (
 
 __version__ = "0.1.0"
 
-from partonfit import data as data
-from partonfit import inference as inference
-from partonfit import models as models
-from partonfit import results as results
-from partonfit import theory as theory
-from partonfit import training as training
-from partonfit._compare import Chi2Table as Chi2Table
-from partonfit._compare import chi2 as chi2
-from partonfit._compare import closure_data as closure_data
-from partonfit._compare import predictions as predictions
-from partonfit._errors import DataError as DataError
-from partonfit._errors import FitError as FitError
-from partonfit._errors import MissingDependencyError as MissingDependencyError
-from partonfit._errors import PartonfitError as PartonfitError
-from partonfit._errors import SettingError as SettingError
-from partonfit._errors import StorageError as StorageError
-from partonfit._errors import TheoryError as TheoryError
-from partonfit._fit import fit_pdf as fit_pdf
-from partonfit._fit import load_fit as load_fit
-from partonfit.data import Data as Data
-from partonfit.data import load_data as load_data
-from partonfit.inference import fit_control as fit_control
-from partonfit.models import pdf_model as pdf_model
-from partonfit.models import toy_pdf as toy_pdf
-from partonfit.results import PDFFit as PDFFit
-from partonfit.results import read_lhapdf as read_lhapdf
-from partonfit.theory import Theory as Theory
-from partonfit.theory import load_theory as load_theory
+# Names are loaded when first used: starting Keras and JAX takes seconds that ``partonfit --help``,
+# a data listing or an R session that only prints a stored fit should not wait for.
+_HOME = {
+    "Chi2Table": "_compare",
+    "Data": "data",
+    "DataError": "_errors",
+    "FitError": "_errors",
+    "MissingDependencyError": "_errors",
+    "PDFFit": "results",
+    "PartonfitError": "_errors",
+    "SettingError": "_errors",
+    "StorageError": "_errors",
+    "Theory": "theory",
+    "TheoryError": "_errors",
+    "chi2": "_compare",
+    "closure_data": "_compare",
+    "fit_control": "inference",
+    "fit_pdf": "_fit",
+    "load_data": "data",
+    "load_fit": "_fit",
+    "load_theory": "theory",
+    "pdf_model": "models",
+    "predictions": "_compare",
+    "read_lhapdf": "results",
+    "toy_pdf": "models",
+}
+_PACKAGES = ("data", "inference", "models", "results", "theory", "training")
+
+if _TYPE_CHECKING:
+    from partonfit import data as data
+    from partonfit import inference as inference
+    from partonfit import models as models
+    from partonfit import results as results
+    from partonfit import theory as theory
+    from partonfit import training as training
+    from partonfit._compare import Chi2Table as Chi2Table
+    from partonfit._compare import chi2 as chi2
+    from partonfit._compare import closure_data as closure_data
+    from partonfit._compare import predictions as predictions
+    from partonfit._errors import DataError as DataError
+    from partonfit._errors import FitError as FitError
+    from partonfit._errors import MissingDependencyError as MissingDependencyError
+    from partonfit._errors import PartonfitError as PartonfitError
+    from partonfit._errors import SettingError as SettingError
+    from partonfit._errors import StorageError as StorageError
+    from partonfit._errors import TheoryError as TheoryError
+    from partonfit._fit import fit_pdf as fit_pdf
+    from partonfit._fit import load_fit as load_fit
+    from partonfit.data import Data as Data
+    from partonfit.data import load_data as load_data
+    from partonfit.inference import fit_control as fit_control
+    from partonfit.models import pdf_model as pdf_model
+    from partonfit.models import toy_pdf as toy_pdf
+    from partonfit.results import PDFFit as PDFFit
+    from partonfit.results import read_lhapdf as read_lhapdf
+    from partonfit.theory import Theory as Theory
+    from partonfit.theory import load_theory as load_theory
 
 __all__ = [
     "Chi2Table",
@@ -74,5 +106,16 @@ __all__ = [
 ]
 
 
+def __getattr__(name: str) -> _Any:
+    if name in _HOME:
+        value = getattr(_importlib.import_module(f"partonfit.{_HOME[name]}"), name)
+        globals()[name] = value
+        return value
+    if name in _PACKAGES:
+        return _importlib.import_module(f"partonfit.{name}")
+    message = f"module 'partonfit' has no attribute {name!r}"
+    raise AttributeError(message)
+
+
 def __dir__() -> list[str]:
-    return sorted([*__all__, "__version__"])
+    return sorted([*__all__, *_PACKAGES, "__version__"])

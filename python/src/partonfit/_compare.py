@@ -223,6 +223,13 @@ def closure_data(data: Any, theory: Any, pdf: PDF, level: int = 0, seed: int | N
     -------
     Data
         Data whose uncertainties are those of the experiments (multiplicative ones keep their percentage).
+
+    Examples
+    --------
+    >>> import partonfit as pf
+    >>> fake = pf.closure_data("hera", "hera", "toy", level=0)
+    >>> round(pf.chi2(fake, "hera", "toy").total, 6)
+    0.0
     """
     if isinstance(level, bool) or level not in (0, 1):
         msg = f"level must be 0 (exact) or 1 (with noise), not {level!r}. Pseudodata of a fit add level 2."

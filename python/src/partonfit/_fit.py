@@ -137,6 +137,13 @@ def load_fit(folder: str | Path) -> PDFFit:
     ------
     StorageError
         When the folder holds no complete fit.
+
+    Examples
+    --------
+    >>> import partonfit as pf
+    >>> fit = pf.fit_pdf("hera", replicas=1, seed=1, control=pf.fit_control(epochs=5, threshold_chi2=None))
+    >>> folder = fit.save("my-fit")  # doctest: +SKIP
+    >>> again = pf.load_fit("my-fit")  # doctest: +SKIP
     """
     return read_fit(folder, _find_sources)
 

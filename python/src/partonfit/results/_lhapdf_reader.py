@@ -169,6 +169,13 @@ def read_lhapdf(directory: str | os.PathLike[str], *, members: int | None = None
     ------
     StorageError
         When a file is missing, cut short or not in the format ``lhagrid1``.
+
+    Examples
+    --------
+    >>> import partonfit as pf
+    >>> known = pf.read_lhapdf("sets/my-set")  # doctest: +SKIP
+    >>> known.predict([0.1], flavour="g", Q=91.2).mean.shape  # doctest: +SKIP
+    (1, 1)
     """
     folder = Path(directory)
     info_file = folder / f"{folder.name}.info"
