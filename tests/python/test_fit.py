@@ -57,7 +57,7 @@ def test_sum_rules_hold_for_every_replica(fit):
 
 
 def test_replicas_do_not_depend_on_how_many_there_are(fit):
-    fewer = pf.fit_pdf("hera", replicas=2, seed=1, control=pf.fit_control(**QUICK, block_size=4))
+    fewer = pf.fit_pdf("hera", replicas=2, seed=1, control=pf.fit_control(**QUICK))
     x = np.geomspace(1e-5, 0.9, 20)
     np.testing.assert_array_equal(fewer.xf(x, kept_only=False), fit.xf(x, kept_only=False)[:2])
     np.testing.assert_array_equal(fewer.replica_data, fit.replica_data[:2])

@@ -88,7 +88,7 @@ def test_member_alone_or_in_company():
     targets = [Y + 0.1 * rng.normal(size=Y.shape) for _ in range(9)]
     nine = train(network(), targets, epochs=2000)
     three = train(network(), targets[:3], epochs=2000)
-    alone = train(network(), targets[2:3], epochs=2000, members=[2], block_size=4)
+    alone = train(network(), targets[2:3], epochs=2000, members=[2])
     assert same(nine, three, 2, 2)
     assert same(nine, alone, 2, 0)
 
