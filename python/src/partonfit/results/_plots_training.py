@@ -81,7 +81,7 @@ def _history_axis(panel: Any, history: Any) -> None:
     values = np.concatenate([np.ravel(history["training"]), np.ravel(history["validation"])]).astype(float)
     values = values[np.isfinite(values) & (values > 0)]
     if values.size:
-        panel.set_ylim(0.85 * values.min(), 1.3 * min(values.max(), 1e3 * values.min()))
+        panel.set_ylim(0.85 * values.min(), 1.3 * min(values.max(), 30 * values.min()))
     panel.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
     panel.yaxis.set_major_formatter(FormatStrFormatter("%g"))
     panel.yaxis.set_minor_formatter(NullFormatter())
