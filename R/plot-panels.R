@@ -141,6 +141,7 @@ plot_data <- function(fit) {
   points$ratio <- points$value / points$prediction
   points$half <- points$error / abs(points$prediction)
   points$spread <- points$prediction_sd / abs(points$prediction)
+  reach <- max(0.1, stats::quantile(abs(points$ratio - 1) + points$half, 0.95, na.rm = TRUE))
   points$along <- if (all(is.finite(points$Q2))) points$Q2 else as.double(points$point)
   ggplot2::ggplot(points, ggplot2::aes(.data$along, .data$ratio)) +
     ggplot2::geom_hline(yintercept = 1, colour = grey, linewidth = 0.3) +
@@ -153,10 +154,12 @@ plot_data <- function(fit) {
       ggplot2::aes(ymin = 1 - .data$spread, ymax = 1 + .data$spread),
       colour = vermilion, linewidth = 0.5
     ) +
-    ggplot2::facet_wrap(ggplot2::vars(.data$dataset), scales = "free", ncol = 2) +
+    ggplot2::facet_wrap(ggplot2::vars(.data$dataset), scales = "free_x", ncol = 2) +
     ggplot2::scale_x_log10() +
+    # The few points with huge errors would flatten all others; they leave the panel.
+    ggplot2::coord_cartesian(ylim = 1 + c(-1, 1) * reach) +
     ggplot2::labs(
-      x = expression(Q^2 ~ "[GeV"^2 * "]"), y = "data / prediction", title = "Data and predictions",
+      x = if (all(is.finite(points$Q2))) expression(Q^2 ~ "[GeV"^2 * "]") else "point", y = "data / prediction", title = "Data and predictions",
       subtitle = "blue: data with total error; vermilion: 1 standard deviation of the replicas"
     ) +
     theme_partonfit()

@@ -30,11 +30,18 @@ call_core <- function(name, ..., .call = rlang::caller_env()) {
 # The bridge module, imported on first use.
 core <- function(call = rlang::caller_env()) {
   if (is.null(the$core)) {
-    found <- find_python(call = call)
-    forget_python_error()
+    found <- "the Python that was found"
     the$core <- tryCatch(
-      import_bridge(),
-      error = function(e) abort_no_core(e, found, call)
+      {
+        found <- find_python(call = call)
+        forget_python_error()
+        import_bridge()
+      },
+      # Also what reticulate raises when it cannot start an interpreter.
+      error = function(e) {
+        if (inherits(e, "partonfit_error")) rlang::cnd_signal(e)
+        abort_no_core(e, found, call)
+      }
     )
     check_core_version(the$core, call)
   }
@@ -106,8 +113,10 @@ abort_no_core <- function(error, found, call) {
   missing <- regmatches(last$message, regexec("No module named '([^']+)'", last$message))[[1]]
   reason <- if (length(missing)) {
     paste0("The Python module ", missing[[2]], " is missing.")
-  } else {
+  } else if (grepl("Error$", last$type) && last$type != "simpleError") {
     paste0(last$type, ": ", last$message)
+  } else {
+    last$message
   }
   reason <- escape_braces(reason)
   abort_partonfit("python", c(

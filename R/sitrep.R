@@ -40,8 +40,10 @@ collect_sitrep <- function() {
   )
   core <- tryCatch(call_core("sitrep"), partonfit_error = function(e) e)
   if (inherits(core, "error")) {
-    lines <- c(core$message, core$body)
-    return(c(found, list(ok = FALSE, reason = cli::ansi_strip(paste(lines, collapse = " ")))))
+    # The message and what is wrong; what to run is said below anyway.
+    lines <- c(core$message, core$body[names(core$body) == "x"])
+    reason <- gsub("\\s+", " ", cli::ansi_strip(paste(lines, collapse = " ")))
+    return(c(found, list(ok = FALSE, reason = reason)))
   }
   found$python <- as_text(core$python)
   found$executable <- as_text(core$executable)

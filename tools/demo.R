@@ -9,7 +9,7 @@ timed <- function(step, code) {
   value <- force(code)
   seconds[[step]] <<- proc.time()[["elapsed"]] - started
   cat(sprintf("-- %s: %.1f s\n", step, seconds[[step]]))
-  value
+  invisible(value)
 }
 
 save_figure <- function(name, figure, width = 9, height = 6.5) {

@@ -17,6 +17,7 @@ test_that("the embedded data are the known ones", {
   known <- golden("hera_data.json")
   points <- real_fit()$points
   expect_identical(nrow(points), known$n_data)
+  expect_true(all(points$Q2 >= 3.49), all(points$x > 0))
   for (dataset in known$datasets) {
     ours <- points[points$dataset == dataset$dataset, ]
     expect_identical(nrow(ours), dataset$n_data)

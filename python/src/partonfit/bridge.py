@@ -237,7 +237,7 @@ def _point_columns(result: Any, predictions: np.ndarray) -> dict[str, Any]:
         "dataset": [d.name for d, n in zip(data.datasets, sizes, strict=True) for _ in range(n)],
         "point": np.concatenate([np.arange(1, n + 1, dtype=np.int64) for n in sizes]),
         "x": kinematic("x"),
-        "Q2": kinematic("q2"),
+        "Q2": kinematic("Q2"),
         "y": kinematic("y"),
         "value": np.asarray(data.values, dtype=float),
         "error": np.sqrt(np.diag(data.covariance())),
