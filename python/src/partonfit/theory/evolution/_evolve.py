@@ -13,32 +13,32 @@ from partonfit._vocabulary import EVOLUTION
 from partonfit.theory.evolution import _operators
 from partonfit.theory.evolution._card import EvolutionCard, checked_points, default_card
 
-_N_INPUT = 120
+_N_INPUT, _INPUT_WEIGHT = 150, 15.0  # more points at large x than the tables' grid: (1 - x)^5 is steep
 _X_MIN = 1e-9
 
 
 @cache
-def _lambert_grid(n: int, x_min: float) -> np.ndarray:
-    log_x = y = np.linspace(np.log(x_min) + 5 * x_min - 5, 0.0, n)
-    for _ in range(200):  # Newton's method for ln x + 5 (x - 1) = y
+def _lambert_grid(n: int, x_min: float, weight: float) -> np.ndarray:
+    log_x = y = np.linspace(np.log(x_min) + weight * (x_min - 1), 0.0, n)
+    for _ in range(200):  # Newton's method for ln x + weight (x - 1) = y
         x = np.exp(log_x)
-        log_x = log_x - (log_x + 5 * (x - 1) - y) / (1 + 5 * x)
+        log_x = log_x - (log_x + weight * (x - 1) - y) / (1 + weight * x)
     x = np.exp(log_x)
     x[0], x[-1] = x_min, 1.0
     return x
 
 
-def lambert_grid(n: int, x_min: float) -> np.ndarray:
-    """Return ``n`` points even in ln x + 5 x: logarithmic at small x, linear towards 1.
+def lambert_grid(n: int, x_min: float, weight: float = 5.0) -> np.ndarray:
+    """Return ``n`` points even in ln x + ``weight`` x: logarithmic at small x, linear towards 1.
 
-    The grid of EKO (arXiv:2202.02338, section 2.3) and of the tables.
+    With weight 5 it is the grid of EKO (arXiv:2202.02338, section 2.3) and of the tables.
 
     Examples
     --------
     >>> lambert_grid(4, 1e-3).round(4)
-    array([0.001 , 0.0469, 0.4347, 1.    ])
+    array([0.001 , 0.0429, 0.3932, 1.    ])
     """
-    return _lambert_grid(n, x_min).copy()
+    return _lambert_grid(n, x_min, weight).copy()
 
 
 def input_grid() -> np.ndarray:
@@ -48,9 +48,9 @@ def input_grid() -> np.ndarray:
     --------
     >>> x = input_grid()
     >>> float(x[0]), float(x[-1]), len(x)
-    (1e-09, 1.0, 120)
+    (1e-09, 1.0, 150)
     """
-    return lambert_grid(_N_INPUT, _X_MIN)
+    return lambert_grid(_N_INPUT, _X_MIN, _INPUT_WEIGHT)
 
 
 def evolve(

@@ -21,6 +21,8 @@ from partonfit._errors import MissingDependencyError, TheoryError
 from partonfit.theory.evolution import _contour
 
 NF = (4, 5)
+"""Numbers of flavours whose moments travel with the package; others are computed when asked for."""
+
 FILE = Path(__file__).with_name("moments.npz")
 
 _SCRIPT = """
@@ -99,9 +101,20 @@ def load() -> dict[str, np.ndarray]:
     return compute(n)
 
 
+@cache
+def anomalous(nf: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return ``singlet<nf>`` and ``ns<nf>`` of :func:`load`, computed first (seconds) if they are not stored."""
+    moments = load()
+    if f"singlet{nf}" not in moments:
+        n, _ = _contour.nodes()
+        moments = compute(n, (nf,))
+    return moments[f"singlet{nf}"], moments[f"ns{nf}"]
+
+
 def store() -> Path:
     """Compute the moments and write the file that travels with the package."""
     n, _ = _contour.nodes()
     np.savez_compressed(FILE, **compute(n))  # pyright: ignore[reportArgumentType] (names are our own)
     load.cache_clear()
+    anomalous.cache_clear()
     return FILE

@@ -20,12 +20,14 @@ from partonfit.theory.evolution import _contour, _kernels, _moments
 from partonfit.theory.evolution._card import EvolutionCard, Point
 from partonfit.theory.evolution._coupling import a_s
 
-_FORMAT = 3
-MEMBERS = ("SS", "Sg", "gS", "gg", "HS", "Hg", "HHS", "HHg", "plus", "minus", "valence")
-"""Blocks of an operator: singlet; T24 and T35 from (Sigma, g); the three non-singlets.
+_FORMAT = 4
+MEMBERS: tuple[str, ...] = ("SS", "Sg", "gS", "gg", "HS", "Hg", "HHS", "HHg", "plus", "minus", "valence", "HV", "HHV")
+"""Blocks of an operator: singlet; T24 and T35 from (Sigma, g); the three non-singlets; V24 and V35 from V.
 
-Below bottom threshold T24 evolves as Sigma, below top threshold T35 does.
+Below bottom threshold T24 evolves as Sigma and V24 as V; above it they evolve like the light plus and
+minus combinations (at NNLO b and bbar then differ). T35 and V35 do the same at top threshold.
 """
+_ON_SINGLET, _ON_NON_SINGLET = slice(0, 8), slice(8, 13)
 
 
 def operators(x_in: np.ndarray, x_out: np.ndarray, points: Sequence[Point], card: EvolutionCard) -> np.ndarray:
@@ -55,7 +57,7 @@ def compute(x_in: np.ndarray, x_out: np.ndarray, points: Sequence[Point], card: 
     for radius in np.unique(groups):
         n, weight = n_all[radius], weight_all[radius]
         kernel = mellin_kernels(int(radius), points, card)
-        for offset, members in ((1.0, slice(0, 8)), (0.0, slice(8, 11))):
+        for offset, members in ((1.0, _ON_SINGLET), (0.0, _ON_NON_SINGLET)):
             some = (kernel[:, members] * weight).reshape(-1, len(n))
             flat = np.concatenate([some.real, -some.imag], axis=1)
             for k in np.flatnonzero(groups == radius):
@@ -92,19 +94,16 @@ def mellin_kernels(radius: int, points: Sequence[Point], card: EvolutionCard) ->
 def _start(n_nodes: int) -> np.ndarray:
     """Return the state (member, node) at the starting scale: the identity, T24 and T35 equal Sigma."""
     start = np.zeros((len(MEMBERS), n_nodes), dtype=complex)
-    for name in ("SS", "gg", "HS", "HHS", "plus", "minus", "valence"):
+    for name in ("SS", "gg", "HS", "HHS", "plus", "minus", "valence", "HV", "HHV"):
         start[MEMBERS.index(name)] = 1
     return start
 
 
-def _evolve(
-    state: np.ndarray, radius: int, nf: int, targets: np.ndarray, a0: float, card: EvolutionCard
-) -> np.ndarray:
+def _evolve(state: np.ndarray, radius: int, nf: int, targets: np.ndarray, a0: float, card: EvolutionCard) -> np.ndarray:
     """Return the state (point, member, node) at couplings ``targets`` with ``nf`` flavours."""
-    moments = _moments.load()
     orders = card.order + 1
-    gamma = moments[f"singlet{nf}"][:orders, radius]
-    ns = moments[f"ns{nf}"][:, :orders, radius]
+    gamma, ns = _moments.anomalous(nf)
+    gamma, ns = gamma[:orders, radius], ns[:, :orders, radius]
     singlet = _kernels.singlet(gamma, targets, a0, nf)
     on_singlet, plus, minus, valence = (_kernels.non_singlet(g, targets, a0, nf) for g in ns)
     matrix = np.moveaxis(state[:4].reshape(2, 2, -1), -1, 0)
@@ -114,7 +113,8 @@ def _evolve(
     # A heavy combination evolves on its own once its quark is active; before, it equals Sigma.
     result[:, 4:6] = result[:, 0:2] if nf < 5 else on_singlet[:, None] * state[4:6]
     result[:, 6:8] = result[:, 0:2] if nf < 6 else on_singlet[:, None] * state[6:8]
-    for k, kernel in enumerate((plus, minus, valence)):
+    heavy_minus = (valence if nf < 5 else minus, valence if nf < 6 else minus)
+    for k, kernel in enumerate((plus, minus, valence, *heavy_minus)):
         result[:, 8 + k] = kernel * state[8 + k]
     return result
 
@@ -140,7 +140,7 @@ def _match(state: np.ndarray, radius: int, nf: int, a: float, card: EvolutionCar
         result[6:8] = result[0:2]
     else:  # T24 is made of light quarks now; the same two-loop element acts, on the singlet contour
         result[4:6] = state[4:6] * (1 + factor * _light_on_singlet(radius))
-    result[8:11] = state[8:11] * light
+    result[_ON_NON_SINGLET] = state[_ON_NON_SINGLET] * light
     return result
 
 
@@ -165,7 +165,9 @@ def expand(member: np.ndarray) -> np.ndarray:
     for name, source, rows in (
         ("plus", None, ("T3", "T8", "T15")),
         ("minus", None, ("V3", "V8", "V15")),
-        ("valence", "V", ("V", "V24", "V35")),
+        ("valence", "V", ("V",)),
+        ("HV", "V", ("V24",)),
+        ("HHV", "V", ("V35",)),
     ):
         for row in rows:
             full[index(row), :, index(source or row)] = blocks[name]
@@ -188,8 +190,8 @@ def apply(members: np.ndarray, f: np.ndarray) -> np.ndarray:
         add(row, "plus", row)
     for row in ("V3", "V8", "V15"):
         add(row, "minus", row)
-    add("V", "valence", "V")
-    result[:, :, [index("V24"), index("V35")]] = result[:, :, [index("V")]]
+    for row, name in (("V", "valence"), ("V24", "HV"), ("V35", "HHV")):
+        add(row, name, "V")
     return result
 
 
