@@ -87,7 +87,14 @@ def write_table(path: Path, request: Request, values: np.ndarray, notes: dict[st
     notes
         Stored in the file as key and value.
     """
-    from pineappl import boc, convolutions, fk_table, grid, pids, subgrid
+    from pineappl import (
+        boc,  # pyright: ignore[reportAttributeAccessIssue]
+        convolutions,  # pyright: ignore[reportAttributeAccessIssue]
+        fk_table,  # pyright: ignore[reportAttributeAccessIssue]
+        grid,  # pyright: ignore[reportAttributeAccessIssue]
+        pids,  # pyright: ignore[reportAttributeAccessIssue]
+        subgrid,  # pyright: ignore[reportAttributeAccessIssue]
+    )
 
     x = _schemes.x_grid()
     first = int(np.flatnonzero(np.any(values != 0, axis=(0, 1)))[0])
@@ -121,7 +128,12 @@ def write_table(path: Path, request: Request, values: np.ndarray, notes: dict[st
 
 def _interpolations(q02: float, x: np.ndarray) -> list[Any]:
     """Return PineAPPL's description of the two axes; the subgrids carry their own nodes."""
-    from pineappl.interpolation import Interp, InterpolationMethod, MappingMethod, ReweightingMethod
+    from pineappl.interpolation import (  # pyright: ignore[reportMissingImports] (compiled module)
+        Interp,
+        InterpolationMethod,
+        MappingMethod,
+        ReweightingMethod,
+    )
 
     plain = (ReweightingMethod.NoReweight,)
     lagrange = InterpolationMethod.Lagrange

@@ -95,7 +95,7 @@ def checked_points(q2s: Iterable[Any], card: EvolutionCard) -> list[Point]:
     points = []
     for entry in q2s:
         pair = isinstance(entry, Sequence) or (isinstance(entry, np.ndarray) and entry.ndim == 1)
-        q2 = float(entry[0]) if pair else float(entry)
+        q2 = float(entry[0] if pair else entry)  # pyright: ignore[reportArgumentType]
         lowest = card.masses[0] ** 2
         if not math.isfinite(q2) or q2 < lowest:
             msg = f"Cannot evolve to Q2 = {q2} GeV2: expected at least {lowest:g} (the charm threshold)."

@@ -71,7 +71,7 @@ def evolve(
     x_out
         Where it is wanted (x_out,), not below ``x_in[0]``.
     q2s
-        Scales squared [GeV2] (point,), or pairs (Q2, number of flavours): at a threshold both sides exist.
+        Scales squared [GeV2] (point,), or pairs (Q2, number of flavours) for one side of a threshold.
     card
         Settings; those of the package's own tables by default.
 
@@ -87,9 +87,8 @@ def evolve(
 
     Notes
     -----
-    DGLAP equations to three loops with matching at bottom (and top, if ``card.nf_max`` is 6); eko's
-    choices throughout (arXiv:2202.02338). Operators are cached on disk under ``PARTONFIT_CACHE``, else
-    in the user's cache folder.
+    DGLAP equations to three loops with matching at bottom (and top, if ``card.nf_max`` is 6), as in eko
+    (arXiv:2202.02338). Operators are cached under ``PARTONFIT_CACHE``, else in the user's cache folder.
 
     Examples
     --------

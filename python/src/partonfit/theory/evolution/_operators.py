@@ -44,7 +44,8 @@ def operators(x_in: np.ndarray, x_out: np.ndarray, points: Sequence[Point], card
     if missing:
         result[missing] = compute(x_in, x_out, [points[k] for k in missing], card)
         for k in missing:
-            _write(folder, *points[k], result[k])
+            q2, nf = points[k]
+            _write(folder, q2, nf, result[k])
     return result
 
 
@@ -59,12 +60,12 @@ def compute(x_in: np.ndarray, x_out: np.ndarray, points: Sequence[Point], card: 
         kernel = mellin_kernels(int(radius), points, card)
         for offset, members in ((1.0, _ON_SINGLET), (0.0, _ON_NON_SINGLET)):
             some = (kernel[:, members] * weight).reshape(-1, len(n))
-            flat = np.concatenate([some.real, -some.imag], axis=1)
+            flat = np.concatenate([np.real(some), -np.imag(some)], axis=1)
             for k in np.flatnonzero(groups == radius):
                 if x_out[k] >= 1:
                     continue
                 moments = basis.moments(n + offset, float(x_out[k]))
-                inverse = flat @ np.concatenate([moments.real, moments.imag])
+                inverse = flat @ np.concatenate([np.real(moments), np.imag(moments)])
                 result[:, members, k] = inverse.reshape(len(points), -1, len(x_in))
     return result
 

@@ -8,7 +8,7 @@ run that was stopped goes on where it was. Progress goes to standard output, one
 This file runs in the environment of yadism, so it imports nothing of partonfit.
 """
 
-# pyright: reportMissingImports=false
+# pyright: reportMissingImports=false, reportAttributeAccessIssue=false
 from __future__ import annotations
 
 import json

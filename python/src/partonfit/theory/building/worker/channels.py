@@ -7,7 +7,7 @@ target-mass corrections are done by :mod:`quadrature`. Scale variations are not 
 This file runs in the environment of yadism, so it imports nothing of partonfit.
 """
 
-# pyright: reportMissingImports=false
+# pyright: reportMissingImports=false, reportAttributeAccessIssue=false
 from __future__ import annotations
 
 import numbers
