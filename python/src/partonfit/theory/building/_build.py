@@ -157,7 +157,12 @@ def check(folder: str | Path = "hera") -> list[dict[str, Any]]:
             msg = f"Table {name} has {table.n_data} rows; its manifest says {entry['n_data']}."
             raise TheoryError(msg)
         result.append(
-            {"table": name, "n_data": table.n_data, "sha256": table.hash, "largest_difference": entry["chain"]}
+            {
+                "table": name,
+                "n_data": table.n_data,
+                "sha256": table.hash,
+                "largest_difference": entry["chain"]["fine_grid_max"],
+            }
         )
     return result
 
