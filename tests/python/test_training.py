@@ -163,7 +163,8 @@ def test_progress_reports_steps_and_losses():
     assert steps == sorted(steps)
     assert steps[-1] == 100
     assert seen[-1][2]["validation"] > 0
-    assert seen[-1][2]["members"] == 6
+    assert seen[-1][2] | {"members": 6, "running": 0} == seen[-1][2]
+    assert steps[0] == 0
 
 
 def test_float64_trains_in_float64():

@@ -118,7 +118,7 @@ def fit_pdf(
         weights=weights,
         statuses=statuses,
         history=_per_point(result, drawn.training),
-        settings=_settings(data, theory, control, count, seed, t0),
+        settings=_settings(data, theory, model, control, count, seed, t0),
         provenance=provenance,
         data_values=data.values,
         replica_data=drawn.pseudodata,
@@ -221,7 +221,9 @@ def _per_replica(result: TrainResult, training: np.ndarray) -> tuple[np.ndarray,
     return result.loss / inside, result.validation / np.where(held > 0, held, inside)
 
 
-def _settings(data: Data, theory: Theory, control: FitControl, count: int, seed: int, t0: Any) -> dict[str, Any]:
+def _settings(
+    data: Data, theory: Theory, model: keras.Model, control: FitControl, count: int, seed: int, t0: Any
+) -> dict[str, Any]:
     return {
         "data": data.request,
         "theory": theory.name,
@@ -231,6 +233,7 @@ def _settings(data: Data, theory: Theory, control: FitControl, count: int, seed:
         "seed": seed,
         "t0": t0 if t0 is None or isinstance(t0, str) else type(t0).__name__,
         "control": control.to_dict(),
+        "model": model.describe() if isinstance(model, PDFModel) else {"network": type(model).__name__},
     }
 
 

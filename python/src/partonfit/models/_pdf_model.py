@@ -52,6 +52,18 @@ class PDFModel(keras.Model):
         count = len(raw) - len(nodes)
         return raw[:count] * self.sum_rules(raw[count:])
 
+    def describe(self) -> dict[str, Any]:
+        """Return what a reader wants to know of the model, as plain values."""
+        factor = self.preprocessing
+        return {
+            "layers": [type(layer).__name__ for layer in self.network.layers],
+            "widths": [2, *(layer.units for layer in self.network.layers if hasattr(layer, "units"))],
+            "parameters": self.network.count_params(),
+            "preprocessing": factor is not None,
+            "trainable_exponents": factor is not None and factor.trainable_exponents,
+            "sum_rules": self.sum_rules.rules,
+        }
+
     def get_config(self) -> dict:
         """Return the parts as serialised Keras objects."""
         parts = {"network": self.network, "preprocessing": self.preprocessing, "sum_rules": self.sum_rules}

@@ -39,13 +39,29 @@ class Weights:
 
     def xf(self, x: np.ndarray, replicas: np.ndarray) -> np.ndarray:
         """Return x f at Q0, (replica, 14, x), of the replicas numbered in ``replicas``."""
-        chosen = [tuple(a[replicas] for a in group) for group in (self.trainable, self.non_trainable)]
+        points = np.asarray(x, dtype=self.precision)
+        # A new shape is a new compilation: all replicas always, and x filled up to few lengths.
+        filled = np.concatenate([points, np.full(_length(len(points)) - len(points), 0.5, self.precision)])
         with precision_context(self.precision):
-            points = np.asarray(x, dtype=self.precision)[:, None]
-            fitted = np.asarray(_evaluator(self.model)(*chosen, points), dtype=np.float64)
+            everyone = np.asarray(_evaluator(self.model)(self.trainable, self.non_trainable, filled[:, None]))
+        fitted = everyone[replicas, : len(points)].astype(np.float64)
         # Exactly at x = 1 the logarithms of the preprocessing are not finite; x f vanishes there.
-        fitted[:, np.asarray(x) >= 1] = 0.0
+        fitted[:, points >= 1] = 0.0
         return np.einsum("ek,rxk->rex", to_evolution(), fitted)
+
+
+def _length(count: int) -> int:
+    """Return the smallest of 64, 256, 1024, ... that holds ``count`` points.
+
+    Examples
+    --------
+    >>> [_length(n) for n in (1, 64, 65, 1500)]
+    [64, 64, 256, 4096]
+    """
+    length = 64
+    while length < count:
+        length *= 4
+    return length
 
 
 @lru_cache(maxsize=4)

@@ -38,7 +38,8 @@ def initial_values(model: keras.Model, seed: int, member: int) -> tuple[Values, 
             return value
         config["seed"] = _seeds.integer(seed, "initialisation", member, kind, position)
         fresh = type(maker).from_config(config)
-        return np.asarray(fresh(variable.shape, dtype=variable.dtype))
+        # Drawn in float32 whatever the precision, so that a float64 run starts from the same weights.
+        return np.asarray(fresh(variable.shape, dtype="float32")).astype(value.dtype)
 
     return (
         tuple(draw(v, "trainable", i) for i, v in enumerate(model.trainable_variables)),

@@ -10,9 +10,11 @@ ones are packed into full blocks again.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import jax
@@ -28,6 +30,7 @@ Progress = Callable[[int, int, dict[str, float]], None]
 """``progress(step, total, metrics)``, called on the caller's thread."""
 
 _CPU_BLOCK = 4
+_REPORT_SECONDS = 0.2
 
 
 @dataclass(frozen=True)
@@ -140,7 +143,8 @@ def run(
     control
         Settings of the engine.
     progress
-        Called after each round with the mean epoch, the largest epoch and mean losses.
+        Called a few times a second with the mean epoch of the running members, ``epochs`` and the
+        metrics ``running``, ``members``, ``loss`` and ``validation`` (medians of the best so far).
 
     Notes
     -----
@@ -155,6 +159,8 @@ def run(
     with precision_context(control.precision):
         blocks = _pack(np.arange(count), _as_numpy(states), _as_numpy(members), size)
         shared = jax.device_put(shared)
+        reporter = _Reporter(progress, control.epochs, count)
+        reporter(blocks, final)  # says that work has begun: compilation takes seconds
         program = jax.jit(make_program(objective, update, control))
         compiled = program.lower(blocks[0].states, blocks[0].members, shared).compile()
 
@@ -166,10 +172,9 @@ def run(
 
         try:
             while blocks:
-                _round(blocks, advance, workers, record)
-                if progress is not None:
-                    _report(progress, blocks, final, control.epochs, count)
+                _round(blocks, advance, workers, record, partial(reporter, blocks, final))
                 blocks = _collect(blocks, final, size)
+            reporter([], final, last=True)
         except KeyboardInterrupt:
             _interrupt(blocks, final)
     return _result(final, count, record)
@@ -208,18 +213,19 @@ def _pack(index: np.ndarray, states: TrainState, members: Any, size: int) -> lis
     return blocks
 
 
-def _round(blocks: list[_Block], advance: Callable, workers: int, record: _Record) -> None:
+def _round(blocks: list[_Block], advance: Callable, workers: int, record: _Record, report: Callable[[], None]) -> None:
+    """Advance every block by one dispatch; ``report`` is called on this thread as they finish."""
     before = [np.asarray(block.states.epoch) for block in blocks]
-    if workers == 1 or len(blocks) == 1:
-        outcomes = [advance(block) for block in blocks]
-    else:
-        with ThreadPoolExecutor(min(workers, len(blocks))) as pool:
-            futures = [pool.submit(advance, block) for block in blocks]
-            try:
-                outcomes = [future.result() for future in futures]
-            except KeyboardInterrupt:
-                pool.shutdown(wait=True, cancel_futures=True)
-                raise
+    outcomes = []
+    with ThreadPoolExecutor(min(workers, len(blocks))) as pool:
+        futures = [pool.submit(advance, block) for block in blocks]
+        try:
+            for future in futures:
+                outcomes.append(future.result())
+                report()
+        except BaseException:
+            pool.shutdown(wait=True, cancel_futures=True)
+            raise
     for block, first, (loss, validation) in zip(blocks, before, outcomes, strict=True):
         record.add(block.index, first, loss, validation)
 
@@ -260,20 +266,28 @@ def _interrupt(blocks: list[_Block], final: dict[int, TrainState]) -> None:
                 final[int(member)] = state
 
 
-def _report(progress: Progress, blocks: list[_Block], final: dict[int, TrainState], epochs: int, count: int) -> None:
-    rows = [
-        (int(s.epoch[c]), float(s.best_loss[c]), float(s.best_validation[c]), int(s.status[c]))
-        for b in blocks
-        for s in [_as_numpy(b.states)]
-        for c in np.flatnonzero(b.index >= 0)
-    ]
-    running = [row for row in rows if row[3] == Status.RUNNING]
-    best = [(r[1], r[2]) for r in rows] + [(float(s.best_loss), float(s.best_validation)) for s in final.values()]
-    known = np.array([pair for pair in best if np.isfinite(pair).all()]).reshape(-1, 2)
-    metrics = {"running": float(len(running)), "members": float(count)}
-    if len(known):
-        metrics |= {"loss": float(np.median(known[:, 0])), "validation": float(np.median(known[:, 1]))}
-    progress(min((row[0] for row in running), default=epochs), epochs, metrics)
+class _Reporter:
+    """Calls the user's progress function, but not more often than anyone can read."""
+
+    def __init__(self, progress: Progress | None, epochs: int, count: int) -> None:
+        self.progress, self.epochs, self.count = progress, epochs, count
+        self.last = -np.inf
+
+    def __call__(self, blocks: list[_Block], final: dict[int, TrainState], *, last: bool = False) -> None:
+        now = time.monotonic()
+        if self.progress is None or (now - self.last < _REPORT_SECONDS and not last):
+            return
+        self.last = now
+        living = [_as_numpy(b.states) for b in blocks]
+        rows = [(s, c) for b, s in zip(blocks, living, strict=True) for c in np.flatnonzero(b.index >= 0)]
+        running = [int(s.epoch[c]) for s, c in rows if s.status[c] == Status.RUNNING]
+        best = [(s.best_loss[c], s.best_validation[c]) for s, c in rows]
+        best += [(s.best_loss, s.best_validation) for s in final.values()]
+        known = np.array([pair for pair in best if np.isfinite(pair).all()], dtype=float).reshape(-1, 2)
+        metrics = {"running": float(len(running)), "members": float(self.count)}
+        if len(known):
+            metrics |= {"loss": float(np.median(known[:, 0])), "validation": float(np.median(known[:, 1]))}
+        self.progress(int(np.mean(running)) if running else self.epochs, self.epochs, metrics)
 
 
 def _result(final: dict[int, TrainState], count: int, record: _Record) -> TrainResult:
