@@ -260,8 +260,8 @@ def _sd(values: np.ndarray) -> np.ndarray:
 def _history_columns(result: Any) -> dict[str, Any]:
     history = result.history
     epoch = np.asarray(history["epoch"], dtype=np.int64)
-    training = np.asarray(history["training"], dtype=float).reshape(-1, len(epoch))
-    validation = np.asarray(history["validation"], dtype=float).reshape(-1, len(epoch))
+    training = np.asarray(history["training"], dtype=float).reshape(result.n_replicas, len(epoch))
+    validation = np.asarray(history["validation"], dtype=float).reshape(result.n_replicas, len(epoch))
     lived = np.isfinite(training) | np.isfinite(validation)
     replica = np.repeat(np.arange(len(training), dtype=np.int64)[:, None], len(epoch), axis=1)
     return {
