@@ -40,8 +40,8 @@ def quadrature(nodes: int = NODES, lowest: float = X_LOWEST) -> tuple[np.ndarray
     Examples
     --------
     >>> x, w = quadrature()
-    >>> bool(abs((w * x**-0.7 * (1 - x) ** 3).sum() - (2.7050216 - 1e-9**0.3 / 0.3)) < 1e-6)
-    True
+    >>> round(float((w * x**2).sum()), 9)
+    0.333333333
     """
     points, weights = np.polynomial.legendre.leggauss(nodes)
     top = _stretched(lowest)
