@@ -159,7 +159,8 @@ plot_data <- function(fit) {
     # The few points with huge errors would flatten all others; they leave the panel.
     ggplot2::coord_cartesian(ylim = 1 + c(-1, 1) * reach) +
     ggplot2::labs(
-      x = if (all(is.finite(points$Q2))) expression(Q^2 ~ "[GeV"^2 * "]") else "point", y = "data / prediction", title = "Data and predictions",
+      x = if (all(is.finite(points$Q2))) expression(Q^2 ~ "[GeV"^2 * "]") else "point",
+      y = "data / prediction", title = "Data and predictions",
       subtitle = "blue: data with total error; vermilion: 1 standard deviation of the replicas"
     ) +
     theme_partonfit()
