@@ -117,7 +117,7 @@ def test_one_replica_gives_two_equal_members(tmp_path):
 def test_a_set_is_not_overwritten_unless_asked(fit, tmp_path):
     target = tmp_path / "again"
     write_lhapdf(fit, target, **HOW)
-    with pytest.raises(StorageError, match="overwrite=True"):
+    with pytest.raises(StorageError, match="set overwrite"):
         write_lhapdf(fit, target, **HOW)
     write_lhapdf(StandInFit(1), target, overwrite=True, **HOW)
     assert read_lhapdf(target).n_members == 2

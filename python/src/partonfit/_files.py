@@ -30,7 +30,7 @@ def check_writable(target: str | Path, *, overwrite: bool = False) -> Path:
     path = Path(target).expanduser()
     parent = path.absolute().parent
     if path.exists() and not overwrite:
-        msg = f"{path} exists already. Choose another name, or give overwrite=True to replace it."
+        msg = f"{path} exists already. Choose another name, or set overwrite to replace it."
         raise StorageError(msg)
     if not parent.is_dir():
         reason = "does not exist" if not parent.exists() else "is not a folder"

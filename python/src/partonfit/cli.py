@@ -109,10 +109,11 @@ def report(
     """
     from partonfit._files import check_writable
 
+    fit = _load(folder)
     target = output or folder / "report.html"
     check_writable(target, overwrite=overwrite)
     _report(
-        _load(folder),
+        fit,
         target,
         overwrite=overwrite,
         title=title,

@@ -270,7 +270,7 @@ def _checked_target(directory: str | os.PathLike[str], overwrite: bool) -> Path:
     target = Path(directory).expanduser()
     checked_set_name(target.name)
     if target.exists() and not overwrite:
-        msg = f"{target} exists already. Give overwrite=True to replace it, or another name."
+        msg = f"{target} exists already. Choose another name, or set overwrite to replace it."
         raise StorageError(msg)
     if target.exists() and not _is_set(target):
         msg = f"{target} is not an LHAPDF set, so it is not overwritten. Choose another name."
