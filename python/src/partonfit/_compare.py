@@ -130,9 +130,7 @@ def predictions(data: Any, theory: Any, pdf: PDF) -> np.ndarray:
     return _predict(forward, function, data)
 
 
-def chi2(
-    data: Any, theory: Any, pdf: PDF, covariance: str = "experimental", t0: PDF | None = None
-) -> Chi2Table:
+def chi2(data: Any, theory: Any, pdf: PDF, covariance: str = "experimental", t0: PDF | None = None) -> Chi2Table:
     """Return the chi2 of a PDF, per dataset and in total.
 
     Parameters
