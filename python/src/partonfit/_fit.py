@@ -133,6 +133,11 @@ def load_fit(folder: str | Path) -> PDFFit:
     Data and theory are found again by the names stored in the fit when they are first needed, and
     their hashes are compared.
 
+    Parameters
+    ----------
+    folder
+        Where :meth:`PDFFit.save` wrote it.
+
     Raises
     ------
     StorageError
