@@ -42,6 +42,12 @@ chi2.pdf_fit <- function(object, ..., covariance = c("experimental", "t0")) {
   object <- upgrade_fit(object)
   covariance <- check_choice(covariance, c("experimental", "t0"))
   rows <- object$chi2[object$chi2$covariance == covariance, c("dataset", "n_data", "chi2")]
+  if (!nrow(rows)) {
+    abort_partonfit("argument", c(
+      "This fit has no t0 covariance: it was made with {.code t0 = NULL}.",
+      i = "Use {.code chi2(fit)}, which takes the experimental covariance."
+    ))
+  }
   rows$chi2_per_point <- rows$chi2 / rows$n_data
   rows
 }

@@ -26,7 +26,8 @@
 #'   random numbers, so that [set.seed()] governs; a number leaves R's stream alone. The seed that was
 #'   used is stored in the fit.
 #' @param t0 The PDF whose predictions define the t0 covariance: `"toy"` (a known parametrisation), an
-#'   earlier fit made by this function, or a function as in [chi2()].
+#'   earlier fit made by this function, a function as in [chi2()], or `NULL` for the experimental
+#'   covariance.
 #' @param control Settings of the training, by [fit_control()].
 #' @param verbose Show progress? `NULL` means: in an interactive session.
 #'
@@ -52,7 +53,7 @@ fit_pdf <- function(data = "hera", theory = "hera", ..., model = NULL, replicas 
     theory = check_string(theory),
     model = check_model(model),
     replicas = check_whole(replicas, min = 1),
-    t0 = check_pdf(t0),
+    t0 = if (!is.null(t0)) check_pdf(t0),
     control = check_control(control)
   )
   verbose <- wants_progress(verbose)

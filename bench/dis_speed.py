@@ -32,7 +32,8 @@ def main() -> None:
     seen: list[tuple[float, float, int]] = []
 
     def note(step: int, total: int, metrics: dict[str, float]) -> None:
-        seen.append((time.perf_counter(), time.process_time(), step))
+        if step:  # the report before compilation has step 0
+            seen.append((time.perf_counter(), time.process_time(), step))
 
     control = pf.fit_control(
         epochs=options.epochs, patience=1.0, precision=options.precision, block_size=options.block_size

@@ -82,3 +82,18 @@ test_that("an LHAPDF set and a page are written", {
   page <- report(fit, file.path(folder, "fit.html"))
   expect_match(paste(readLines(page, n = 5, warn = FALSE), collapse = ""), "html")
 })
+
+test_that("a fit without a usable replica is an object with a warning, not an error", {
+  hard <- fit_control(epochs = 5, threshold_chi2 = 0.001)
+  expect_warning(fit <- fit_pdf("hera", replicas = 1, seed = 1, control = hard), "No replica can be used")
+  expect_output(print(fit), "0 kept, 1 never_passed")
+  expect_true(all(is.nan(chi2(fit)$chi2)))
+  expect_error(predict(fit, x = 0.1), class = "partonfit_error_fit")
+})
+
+test_that("t0 = NULL fits with the experimental covariance", {
+  short <- fit_control(epochs = 5, threshold_chi2 = NULL)
+  fit <- fit_pdf("hera", replicas = 1, seed = 1, t0 = NULL, control = short)
+  expect_true(all(is.finite(chi2(fit)$chi2)))
+  expect_error(chi2(fit, covariance = "t0"), class = "partonfit_error_argument")
+})

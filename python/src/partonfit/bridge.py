@@ -17,19 +17,18 @@ import platform
 import sys
 import zipfile
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import partonfit as pf
+from partonfit import _columns
 from partonfit._errors import SettingError, StorageError
 from partonfit._fit import fit_from_bytes
-from partonfit._vocabulary import NAMES
 from partonfit.results._storage import fit_to_files
 
-_STORED_Q = 100.0
 _KEEP_FITS = 4
 _fits: OrderedDict[str, Any] = OrderedDict()
 
@@ -112,26 +111,27 @@ def chi2(
     )
     return {
         "dataset": [*table.dataset, "Total"],
-        "n_data": _column([*table.n_data, sum(table.n_data)], "whole"),
-        "chi2": _column([*table.chi2, table.total], "number"),
+        "n_data": _columns.column([*table.n_data, sum(table.n_data)], "whole"),
+        "chi2": _columns.column([*table.chi2, table.total], "number"),
     }
 
 
 def describe(result: Any) -> dict[str, Any]:
     """Return the plain tables of a fit (see :func:`fit`)."""
-    predictions = np.asarray(result.predictions(), dtype=float)
+    some = bool(result.kept.any())
+    predictions = np.asarray(result.predictions(), dtype=float) if some else np.empty((0, len(result.data.values)))
     return {
         "q0": float(result.q0),
         "interrupted": any(s.status == "interrupted" for s in result.statuses),
         "settings": json.dumps(result.settings, default=str),
         "provenance": json.dumps(result.provenance, default=str),
-        "summary": _summary(result, predictions),
-        "replicas": _replica_columns(result),
-        "chi2": _chi2_columns(result),
-        "pdfs": _pdf_columns(result),
-        "points": _point_columns(result, predictions),
-        "history": _history_columns(result),
-        "timings": _timing_columns(result.provenance.get("seconds", {})),
+        "summary": _columns.summary(result, predictions),
+        "replicas": _columns.replicas(result),
+        "chi2": _columns.chi2_by_dataset(result),
+        "pdfs": _columns.pdfs(result),
+        "points": _columns.points(result, predictions),
+        "history": _columns.history(result),
+        "timings": _columns.timings(result.provenance.get("seconds", {})),
     }
 
 
@@ -156,135 +156,6 @@ def _plain_progress(callback: Callable[..., Any] | None) -> Callable[..., None] 
         callback(int(step), int(total), {name: float(value) for name, value in metrics.items()})
 
     return report
-
-
-# --- tables ----------------------------------------------------------------------------------------
-
-
-def _column(values: Iterable[Any], kind: str) -> Any:
-    if kind == "text":
-        return [str(v) for v in values]
-    if kind == "flag":
-        return [bool(v) for v in values]
-    dtype = np.int64 if kind == "whole" else np.float64
-    return np.ascontiguousarray(np.fromiter(values, dtype=dtype))
-
-
-def _replica_columns(result: Any) -> dict[str, Any]:
-    statuses = result.statuses
-    kinds = {
-        "replica": "whole", "status": "text", "sentence": "text", "epoch": "whole",
-        "best_epoch": "whole", "training": "number", "validation": "number",
-    }  # fmt: skip
-    columns = {name: _column((getattr(s, name) for s in statuses), kind) for name, kind in kinds.items()}
-    return columns | {"kept": _column(result.kept, "flag")}
-
-
-def _chi2_columns(result: Any) -> dict[str, Any]:
-    rows: list[tuple[str, str, int, float]] = []
-    for covariance in ("experimental", "t0"):
-        if not result.kept.any():
-            rows += [(covariance, d.name, len(d.values), np.nan) for d in result.data.datasets]
-            rows.append((covariance, "Total", len(result.data.values), np.nan))
-            continue
-        table = result.chi2(covariance)
-        each = zip(table.dataset, table.n_data, table.chi2, strict=True)
-        rows += [(covariance, name, count, value) for name, count, value in each]
-        rows.append((covariance, "Total", sum(table.n_data), table.total))
-    covariances, names, sizes, values = zip(*rows, strict=True)
-    return {
-        "covariance": list(covariances),
-        "dataset": list(names),
-        "n_data": _column(sizes, "whole"),
-        "chi2": _column(values, "number"),
-    }
-
-
-def stored_x() -> np.ndarray:
-    """Return the grid (x,) on which R keeps the PDFs: logarithmic below 0.1, linear above."""
-    return np.concatenate([np.geomspace(1e-5, 0.1, 61), np.linspace(0.1, 0.99, 40)[1:]])
-
-
-def _pdf_columns(result: Any) -> dict[str, Any]:
-    x, names, scales = stored_x(), list(NAMES), (float(result.q0), _STORED_Q)
-    each = len(names) * len(x)
-    some = bool(result.kept.any())
-    parts = [result.predict(x, flavour=names, Q=q) for q in scales] if some else []
-
-    def stacked(field: str) -> np.ndarray:
-        if not some:
-            return np.full(each * len(scales), np.nan)
-        return np.concatenate([np.asarray(getattr(p, field), dtype=float).reshape(each) for p in parts])
-
-    return {
-        "Q": np.repeat(scales, each),
-        "flavour": np.repeat(names, len(x)).tolist() * len(scales),
-        "x": np.tile(x, len(names) * len(scales)),
-        **{field: stacked(field) for field in ("mean", "sd", "lower", "upper")},
-    }
-
-
-def _point_columns(result: Any, predictions: np.ndarray) -> dict[str, Any]:
-    data = result.data
-    sizes = [len(d.values) for d in data.datasets]
-
-    def kinematic(name: str) -> np.ndarray:
-        missing = [np.full(n, np.nan) for n in sizes]
-        columns = [d.kinematics.get(name, m) for d, m in zip(data.datasets, missing, strict=True)]
-        return np.concatenate([np.asarray(c, dtype=float) for c in columns])
-
-    return {
-        "dataset": [d.name for d, n in zip(data.datasets, sizes, strict=True) for _ in range(n)],
-        "point": np.concatenate([np.arange(1, n + 1, dtype=np.int64) for n in sizes]),
-        "x": kinematic("x"),
-        "Q2": kinematic("Q2"),
-        "y": kinematic("y"),
-        "value": np.asarray(data.values, dtype=float),
-        "error": np.sqrt(np.diag(data.covariance())),
-        "prediction": _central(result),
-        "prediction_sd": _sd(predictions),
-    }
-
-
-def _central(result: Any) -> np.ndarray:
-    """Return the predictions of the central member (data,); NaN when no replica is kept."""
-    if not result.kept.any():
-        return np.full(len(result.data.values), np.nan)
-    return np.asarray(result.forward.predict(result(result.forward.x)), dtype=float)
-
-
-def _sd(values: np.ndarray) -> np.ndarray:
-    return values.std(axis=0, ddof=1) if len(values) > 1 else np.zeros(values.shape[1:])
-
-
-def _history_columns(result: Any) -> dict[str, Any]:
-    history = result.history
-    epoch = np.asarray(history["epoch"], dtype=np.int64)
-    training = np.asarray(history["training"], dtype=float).reshape(result.n_replicas, len(epoch))
-    validation = np.asarray(history["validation"], dtype=float).reshape(result.n_replicas, len(epoch))
-    lived = np.isfinite(training) | np.isfinite(validation)
-    replica = np.repeat(np.arange(len(training), dtype=np.int64)[:, None], len(epoch), axis=1)
-    return {
-        "replica": replica[lived],
-        "epoch": np.broadcast_to(epoch, training.shape)[lived],
-        "training": training[lived],
-        "validation": validation[lived],
-    }
-
-
-def _timing_columns(timings: Mapping[str, Any]) -> dict[str, Any]:
-    known = {name: value for name, value in timings.items() if isinstance(value, (int, float))}
-    return {"step": list(known), "seconds": _column(known.values(), "number")}
-
-
-def _summary(result: Any, predictions: np.ndarray) -> dict[str, float]:
-    """Return phi, sqrt((<chi2 of a replica> - chi2 of the mean) / N), with the fit's covariance."""
-    if len(predictions) < 2:
-        return {"phi": float("nan")}
-    covariance = result.data.covariance()
-    spread = predictions - predictions.mean(axis=0)
-    whitened = np.linalg.solve(np.linalg.cholesky(covariance), spread.T)
-    return {"phi": float(np.sqrt((whitened**2).sum(axis=0).mean() / predictions.shape[1]))}
 
 
 # --- fits that come back ---------------------------------------------------------------------------

@@ -174,7 +174,7 @@ def run(
             while blocks:
                 _round(blocks, advance, workers, record, partial(reporter, blocks, final))
                 blocks = _collect(blocks, final, size)
-            reporter([], final, last=True)
+            reporter([], final)
         except KeyboardInterrupt:
             _interrupt(blocks, final)
     return _result(final, count, record)
@@ -273,14 +273,17 @@ class _Reporter:
         self.progress, self.epochs, self.count = progress, epochs, count
         self.last = -np.inf
 
-    def __call__(self, blocks: list[_Block], final: dict[int, TrainState], *, last: bool = False) -> None:
+    def __call__(self, blocks: list[_Block], final: dict[int, TrainState]) -> None:
         now = time.monotonic()
-        if self.progress is None or (now - self.last < _REPORT_SECONDS and not last):
+        # Without blocks there is nothing left to do: the end is always reported.
+        if self.progress is None or (blocks and now - self.last < _REPORT_SECONDS):
             return
         self.last = now
         living = [_as_numpy(b.states) for b in blocks]
         rows = [(s, c) for b, s in zip(blocks, living, strict=True) for c in np.flatnonzero(b.index >= 0)]
         running = [int(s.epoch[c]) for s, c in rows if s.status[c] == Status.RUNNING]
+        if blocks and not running:
+            return  # all have ended: said once the results are collected
         best = [(s.best_loss[c], s.best_validation[c]) for s, c in rows]
         best += [(s.best_loss, s.best_validation) for s in final.values()]
         known = np.array([pair for pair in best if np.isfinite(pair).all()], dtype=float).reshape(-1, 2)
