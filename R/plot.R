@@ -36,6 +36,12 @@ autoplot.pdf_fit <- function(object, ..., flavours = c("g", "u_v", "d_v", "sea")
   object <- upgrade_fit(object)
   type <- check_choice(type, c("pdfs", "ratio", "replicas", "chi2", "data", "training"))
   xscale <- check_choice(xscale, c("log", "linear"))
+  if (type != "training" && !any(object$replicas$kept)) {
+    abort_partonfit("fit", c(
+      "No replica of this fit was kept, so there is nothing to plot.",
+      i = "{.code plot(fit, type = \"training\")} shows how the replicas trained."
+    ))
+  }
   if (!type %in% c("pdfs", "ratio", "replicas")) {
     return(switch(type,
       chi2 = plot_chi2(object),

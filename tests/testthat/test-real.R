@@ -89,6 +89,8 @@ test_that("a fit without a usable replica is an object with a warning, not an er
   expect_output(print(fit), "0 kept, 1 never_passed")
   expect_true(all(is.nan(chi2(fit)$chi2)))
   expect_error(predict(fit, x = 0.1), class = "partonfit_error_fit")
+  expect_error(ggplot2::autoplot(fit), class = "partonfit_error_fit")
+  expect_s3_class(ggplot2::autoplot(fit, type = "training"), "ggplot")
 })
 
 test_that("t0 = NULL fits with the experimental covariance", {
