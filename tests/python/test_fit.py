@@ -171,7 +171,7 @@ def test_experimental_covariance_on_request():
         ({"replicas": 0}, pf.SettingError, "replicas must be at least 1"),
         ({"replicas": 2.0}, pf.SettingError, "replicas must be a whole number"),
         ({"seed": 1.5}, pf.SettingError, "seed must be a whole number"),
-        ({"seed": -1}, pf.SettingError, "seed must lie between"),
+        ({"seed": -1}, pf.SettingError, "seed must be at least 0"),
         ({"data": "herra"}, pf.DataError, "hera"),
         ({"theory": "/no/such/folder"}, pf.TheoryError, "does not exist"),
         ({"control": {"epochs": 3}}, pf.SettingError, "fit_control"),

@@ -10,13 +10,13 @@ words.
 from __future__ import annotations
 
 import hashlib
-import operator
 from functools import cache
 from typing import Any
 
 import jax
 import numpy as np
 
+from partonfit._checks import whole
 from partonfit._errors import SettingError
 
 _LARGEST_SEED = 2**31 - 1  # the largest R integer: the same seeds are valid in both languages
@@ -30,15 +30,9 @@ def checked_seed(seed: Any) -> int:
     >>> checked_seed(7)
     7
     """
-    try:
-        if isinstance(seed, bool):
-            raise TypeError
-        value = operator.index(seed)
-    except TypeError:
-        msg = f"seed must be a whole number, not {seed!r}. Give for instance seed=1."
-        raise SettingError(msg) from None
-    if not 0 <= value <= _LARGEST_SEED:
-        msg = f"seed must lie between 0 and {_LARGEST_SEED}, not {value}."
+    value = whole("seed", seed, least=0)
+    if value > _LARGEST_SEED:
+        msg = f"seed must be at most {_LARGEST_SEED}, not {value}."
         raise SettingError(msg)
     return value
 
