@@ -131,7 +131,7 @@ plot_chi2 <- function(fit) {
     ggplot2::scale_x_continuous(expand = ggplot2::expansion(c(0, 0.12))) +
     ggplot2::labs(
       x = expression(chi^2 / N), y = NULL, title = "Agreement with each dataset",
-      subtitle = "experimental covariance; in brackets the number of points"
+      subtitle = "experimental covariance (number of points)"
     ) +
     theme_partonfit()
 }

@@ -27,7 +27,12 @@ python_tests() {
     -q -n "${PARTONFIT_TEST_WORKERS:-2}" --durations=15 tests/python
 }
 
-r_tests() { step "testthat" Rscript --vanilla tools/test.R; }
+r_tests() {
+  step "vignette" Rscript --vanilla -e 'rmarkdown::render("vignettes/partonfit.Rmd", quiet = TRUE,
+    output_dir = ".setup/vignette", intermediates_dir = ".setup/vignette")'
+  # Last, so that the log ends in its count.
+  step "testthat" Rscript --vanilla tools/test.R
+}
 
 for part in "$@"; do
   case "$part" in
