@@ -55,7 +55,7 @@ make_venv() {
     "install one (on Debian: apt-get install python3 python3-venv), then run this again"
   say "making .venv/ with $("$python" -V)"
   rm -rf "$VENV"
-  if ! "$python" -m venv "$VENV" 2>/dev/null; then
+  if ! "$python" -m venv "$VENV" >/dev/null 2>&1; then
     # Debian splits the venv module off; as root we may add it.
     is_debian_root || fail "$python has no venv module" "on Debian: apt-get install python3-venv"
     logged apt-venv apt-get update
