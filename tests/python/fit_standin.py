@@ -173,7 +173,7 @@ class StandInFit:
             result.append(SimpleNamespace(
                 replica=k, kept=bool(kept), status="converged" if kept else "vetoed",
                 epoch=min(best + 300, 3000), best_epoch=best,
-                sentence="stopped early" if kept else "arc length of Sigma beyond mean + 4 sigma",
+                sentence="stopped early" if kept else "vetoed: arc length of Sigma exceeds the mean by 4 sigma",
                 training=chi2, validation=chi2 + 0.1 + 0.05 * rng.normal(),
             ))  # fmt: skip
         return tuple(result)
