@@ -25,6 +25,7 @@ def integral(model, name, power):
 
 @pytest.fixture(scope="module")
 def model():
+    keras.utils.set_random_seed(1)
     return pdf_model(precision="float64")
 
 
