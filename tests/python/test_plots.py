@@ -8,8 +8,6 @@ from partonfit.results import _plot_style as style
 from partonfit.results import _plots as plots
 from partonfit.results._plots_data import MAX_PANELS, _groups, _points
 
-pytest.importorskip("matplotlib")
-
 SMALL = {"HERA_NC_318GEV_EM-SIGMARED": 30, "HERA_CC_318GEV_EP-SIGMARED": 8}
 KINDS = ("pdfs", "ratio", "replicas", "chi2", "data", "training", "validation")
 

@@ -5,10 +5,6 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
-
-pytest.importorskip("matplotlib")
-pytest.importorskip("jinja2")
-
 from fit_standin import StandInFit
 from partonfit._errors import StorageError
 from partonfit.results import _report

@@ -36,14 +36,19 @@ def check_writable(target: str | Path, *, overwrite: bool = False) -> Path:
         reason = "does not exist" if not parent.exists() else "is not a folder"
         msg = f"Cannot write {path}: the folder {parent} {reason}. Create it first or choose another."
         raise StorageError(msg)
+    check_folder(parent, path)
+    return path
+
+
+def check_folder(folder: Path, path: Path) -> None:
+    """Raise :class:`StorageError` when nothing can be written in ``folder``, where ``path`` is to go."""
     try:
         # Permission bits say nothing to root or on read-only mounts: only trying does.
-        with tempfile.TemporaryFile(dir=parent):
+        with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
         msg = f"Cannot write {path}: {error.strerror or error}. Choose a folder you may write to."
         raise StorageError(msg) from None
-    return path
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from partonfit._errors import SettingError, StorageError, TheoryError, nearest
+from partonfit._files import check_folder
 from partonfit.theory.building import _assemble, _environment, _groups, _run, _schemes, _verify
 from partonfit.theory.building._groups import Group, Request
 from partonfit.theory.building._run import Progress
@@ -176,13 +177,7 @@ def _output_folder(path: Path) -> Path:
     if path.is_dir() and any(path.iterdir()) and not (path / MANIFEST).exists():
         msg = f"{path} holds other files. Choose an empty or new folder for the tables."
         raise StorageError(msg)
-    existing = next(p for p in (path, *path.parents) if p.is_dir())
-    try:
-        with tempfile.TemporaryFile(dir=existing):
-            pass
-    except OSError as error:
-        msg = f"Cannot write to {existing}: {error.strerror or error}. Choose a folder you may write to."
-        raise StorageError(msg) from None
+    check_folder(next(p for p in (path, *path.parents) if p.is_dir()), path)
     return path
 
 
