@@ -12,6 +12,7 @@ from partonfit.training import (
     check_precision,
     initial_states,
     initial_values,
+    make_step,
     optimizer_values,
     run,
     update_with,
@@ -31,7 +32,7 @@ def network(dtype="float32"):
 
 
 def mean_squares(model):
-    def objective(trainable, non_trainable, target, shared):
+    def objective(trainable, non_trainable, target, shared, epoch):
         out, updated = model.stateless_call(list(trainable), list(non_trainable), shared, training=True)
         loss = keras.ops.mean((out - target) ** 2)
         return Evaluation(loss, loss, True, tuple(updated))
@@ -49,10 +50,10 @@ def train(model, targets, *, epochs=100, optimizer=None, first=None, progress=No
     trainable, non_trainable = (
         tuple(np.stack(leaves) for leaves in zip(*group, strict=True)) for group in zip(*drawn, strict=True)
     )
+    control = EngineControl(**({"epochs": epochs, "steps_per_dispatch": 50, "record_every": 10} | control))
     return run(
-        mean_squares(model), update_with(optimizer), initial_states(trainable, non_trainable, values),
-        np.asarray(targets, dtype=kind), X.astype(kind),
-        EngineControl(**({"epochs": epochs, "steps_per_dispatch": 50, "record_every": 10} | control)), progress,
+        make_step(mean_squares(model), update_with(optimizer), control), initial_states(trainable, non_trainable, values),
+        np.asarray(targets, dtype=kind), X.astype(kind), control, progress,
     )  # fmt: skip
 
 
@@ -143,10 +144,9 @@ def test_never_passing_a_threshold_has_a_status_of_its_own():
     optimizer = keras.optimizers.Adam(1e-3)
     values = optimizer_values(optimizer, model)
     trainable = tuple(w[None] for w in model.get_weights())
-    result = run(
-        objective, update_with(optimizer), initial_states(trainable, (), values), Y[None], X,
-        EngineControl(epochs=20, patience=3),
-    )  # fmt: skip
+    control = EngineControl(epochs=20, patience=3)
+    step = make_step(objective, update_with(optimizer), control)
+    result = run(step, initial_states(trainable, (), values), Y[None], X, control)
     assert result.status == (Status.NEVER_PASSED,)
     assert result.best_epoch.tolist() == [-1]
     assert result.epoch.tolist() == [20]

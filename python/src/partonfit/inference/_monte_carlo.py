@@ -24,6 +24,7 @@ from partonfit.training import (
     check_precision,
     initial_states,
     initial_values,
+    make_step,
     optimizer_values,
     run,
     update_with,
@@ -116,9 +117,9 @@ def fit_replicas(
         trainable, non_trainable = (
             tuple(np.stack(leaves) for leaves in zip(*group, strict=True)) for group in zip(*drawn, strict=True)
         )
+    objective = make_objective(model, compression, control.threshold_chi2)
     result = run(
-        make_objective(model, compression, control.threshold_chi2),
-        update_with(optimizer),
+        make_step(objective, update_with(optimizer), control.engine()),
         initial_states(trainable, non_trainable, values),
         members,
         shared_arrays(compression, precision),

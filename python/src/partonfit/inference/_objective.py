@@ -85,7 +85,7 @@ quadratic.defvjp(_quadratic_forward, _quadratic_backward)
 
 def make_objective(
     model: keras.Model, compression: Compression, threshold: float | None
-) -> Callable[[Any, Any, ReplicaForms, Shared], Evaluation]:
+) -> Callable[[Any, Any, ReplicaForms, Shared, Any], Evaluation]:
     """Return the loss of one replica: chi2 of its training points (not divided by their number).
 
     Parameters
@@ -99,7 +99,7 @@ def make_objective(
     """
     nonlinear_points = compression.forward.nonlinear_points if compression.rows is not None else None
 
-    def objective(trainable: Any, non_trainable: Any, forms: ReplicaForms, shared: Shared) -> Evaluation:
+    def objective(trainable: Any, non_trainable: Any, forms: ReplicaForms, shared: Shared, epoch: Any) -> Evaluation:
         called: Any = model.stateless_call(
             list(trainable), list(non_trainable), forms.x, training=True, return_losses=True
         )

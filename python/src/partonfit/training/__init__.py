@@ -13,3 +13,4 @@ from partonfit.training._loop import run as run
 from partonfit.training._state import Evaluation as Evaluation
 from partonfit.training._state import TrainState as TrainState
 from partonfit.training._status import Status as Status
+from partonfit.training._step import make_step as make_step

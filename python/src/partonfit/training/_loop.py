@@ -4,33 +4,37 @@ Members are trained in blocks of a fixed size, so that there is one compiled pro
 members there are, and so that a member's numbers do not depend on how many others there are. On a
 CPU a small block keeps each member's matrices in cache over hundreds of steps, and the blocks run
 on a pool of threads, one per core. Between rounds, members that have ended leave and the living
-ones are packed into full blocks again.
+ones are packed into full blocks again; and then there is time for progress, callbacks and a
+checkpoint. How many steps a round makes follows the clock and changes no number.
 """
 
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
 import numpy as np
 
 from partonfit._precision import precision_context
+from partonfit.training._callbacks import Callback, Callbacks
+from partonfit.training._checkpoint import Checkpoint
 from partonfit.training._control import EngineControl
+from partonfit.training._devices import ByMember
+from partonfit.training._program import make_program
+from partonfit.training._record import Record
 from partonfit.training._state import TrainState, Values
 from partonfit.training._status import Status
-from partonfit.training._step import Objective, Update, make_program
+from partonfit.training._step import Step
 
-Progress = Callable[[int, int, dict[str, float]], None]
+Progress = Callback
 """``progress(step, total, metrics)``, called on the caller's thread."""
 
-_CPU_BLOCK = 4
 _REPORT_SECONDS = 0.2
+_FIRST_STEPS = 16
 
 
 @dataclass(frozen=True)
@@ -48,9 +52,12 @@ class TrainResult:
     status
         One :class:`Status` per member.
     history
-        ``epoch`` (record,), ``loss`` and ``validation`` (member, record), NaN once a member ended.
+        ``epoch`` (record,); ``loss``, ``validation`` and what else the step reports (member, record),
+        NaN once a member ended.
     compilations
         Number of programs compiled.
+    error
+        What a callback raised, if one ended the training.
     """
 
     trainable: Values
@@ -62,42 +69,16 @@ class TrainResult:
     status: tuple[Status, ...]
     history: dict[str, np.ndarray]
     compilations: int = 1
+    error: Exception | None = None
 
 
 @dataclass
 class _Block:
-    """Members that go through the program together; ``index`` is -1 for padding."""
+    """Members that go through the program together; ``index`` is -1 for padding and ended ones."""
 
     index: np.ndarray
     states: TrainState
     members: Any
-
-
-@dataclass
-class _Record:
-    """Losses every ``record_every`` epochs, gathered while blocks come and go."""
-
-    every: int
-    rows: dict[int, dict[int, tuple[float, float]]] = field(default_factory=dict)
-
-    def add(self, index: np.ndarray, first: np.ndarray, loss: np.ndarray, validation: np.ndarray) -> None:
-        for column, member in enumerate(index):
-            if member < 0:
-                continue
-            start = int(first[column])
-            for step in range(-start % self.every, len(loss), self.every):
-                if np.isnan(loss[step, column]) and np.isnan(validation[step, column]):
-                    break
-                row = self.rows.setdefault(start + step, {})
-                row[int(member)] = (loss[step, column], validation[step, column])
-
-    def table(self, members: int) -> dict[str, np.ndarray]:
-        epochs = np.array(sorted(self.rows), dtype=np.int64)
-        out = np.full((2, members, len(epochs)), np.nan)
-        for j, epoch in enumerate(epochs):
-            for member, pair in self.rows[int(epoch)].items():
-                out[:, member, j] = pair
-        return {"epoch": epochs, "loss": out[0], "validation": out[1]}
 
 
 def initial_states(trainable: Values, non_trainable: Values, optimizer: Values) -> TrainState:
@@ -120,20 +101,23 @@ def initial_states(trainable: Values, non_trainable: Values, optimizer: Values) 
 
 
 def run(
-    objective: Objective,
-    update: Update,
+    step: Step,
     states: TrainState,
     members: Any,
     shared: Any,
     control: EngineControl,
     progress: Progress | None = None,
+    *,
+    callbacks: Iterable[Callback] = (),
+    checkpoint: Checkpoint | None = None,
+    placement: Any = None,
 ) -> TrainResult:
     """Train every member until it ends.
 
     Parameters
     ----------
-    objective, update
-        Pure functions of one member (see :mod:`partonfit.training._step`).
+    step
+        One epoch of one member, pure (see :mod:`partonfit.training._step`).
     states
         Initial states with a leading member axis.
     members
@@ -144,171 +128,293 @@ def run(
         Settings of the engine.
     progress
         Called a few times a second with the mean epoch of the running members, ``epochs`` and the
-        metrics ``running``, ``members``, ``loss`` and ``validation`` (medians of the best so far).
+        metrics ``running``, ``members``, ``seconds``, ``loss`` and ``validation`` (medians of the
+        best so far).
+    callbacks
+        Called like ``progress`` after every round (see :mod:`partonfit.training._callbacks`).
+    checkpoint
+        Where the state is kept, and gone on from (see :class:`Checkpoint`).
+    placement
+        Where everything lies (see :mod:`partonfit.training._devices`); ``None`` divides the members
+        over all local devices.
 
     Notes
     -----
-    ``KeyboardInterrupt`` ends training: members still running keep their best weights and get the
-    status ``INTERRUPTED``.
+    ``KeyboardInterrupt``, or an exception in a callback, ends training: members still running keep
+    their best weights and get the status ``INTERRUPTED``. In a checkpoint they stay as running ones,
+    so that the training can be resumed.
     """
-    count = len(states.status)
-    size = control.block_size or _default_block(count)
-    final: dict[int, TrainState] = {}
-    record = _Record(control.record_every)
-    workers = _workers()
     with precision_context(control.precision):
-        blocks = _pack(np.arange(count), _as_numpy(states), _as_numpy(members), size)
-        shared = jax.device_put(shared)
-        reporter = _Reporter(progress, control.epochs, count)
-        reporter(blocks, final)  # says that work has begun: compilation takes seconds
-        program = jax.jit(make_program(objective, update, control))
-        compiled = program.lower(blocks[0].states, blocks[0].members, shared).compile()
-
-        def advance(block: _Block) -> tuple[np.ndarray, np.ndarray]:
-            with precision_context(control.precision):
-                block.states, losses = compiled(block.states, block.members, shared)
-                loss, validation = jax.block_until_ready(losses)
-                return np.asarray(loss), np.asarray(validation)
-
+        placement = placement or ByMember()
+        loop = _Loop(states, control, placement, checkpoint, Callbacks(callbacks), Callbacks([progress] if progress else []))
         try:
-            while blocks:
-                _round(blocks, advance, workers, record, partial(reporter, blocks, final))
-                blocks = _collect(blocks, final, size)
-            reporter([], final)
-        except KeyboardInterrupt:
-            _interrupt(blocks, final)
-    return _result(final, count, record)
+            loop.open()
+            loop.train(make_program(step, control.steps_per_dispatch), members, shared)
+        finally:
+            loop.callbacks.close()
+        return loop.result()
 
 
-def _workers() -> int:
-    if jax.default_backend() != "cpu":
-        return 1
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:  # not on every system
-        return os.cpu_count() or 1
+class _Loop:
+    """The state of all members on the host, and the blocks of those that are still running."""
+
+    def __init__(
+        self, states: TrainState, control: EngineControl, placement: Any, checkpoint: Checkpoint | None,
+        callbacks: Callbacks, progress: Callbacks,
+    ) -> None:  # fmt: skip
+        self.control, self.placement, self.checkpoint = control, placement, checkpoint
+        self.callbacks, self.progress = callbacks, progress
+        self.store = _as_numpy(states)
+        self.count = len(self.store.status)
+        self.size = placement.block_size(control.block_size, self.count)
+        self.record = Record(control.record_every, self.count)
+        self.blocks: list[_Block] = []
+        self.interrupted = False
+        self.compilations = 0
+        self.began, self.shown = time.monotonic(), -np.inf
+
+    def open(self) -> None:
+        """Take over a checkpoint, or write the first: what cannot be written is found before the work."""
+        resumed = self.checkpoint is not None and self.checkpoint.exists
+        self.callbacks.open(resumed)
+        if self.checkpoint is not None and resumed:
+            self.store, table = self.checkpoint.load(self.store)
+            if table:
+                self.record.fill(table)
+        else:
+            # Rows are written in place from here on: the arrays of the caller stay as they are.
+            self.store = jax.tree.map(np.array, self.store)
+            self.save()
+
+    def train(self, program: Callable, members: Any, shared: Any) -> None:
+        """Go on until every member has ended or someone stops it."""
+        living = np.flatnonzero(self.store.status == Status.RUNNING)
+        self.report(now=True)  # says that work has begun: compilation takes seconds
+        if living.size and not self.stopped:
+            members = _as_numpy(members)
+            self.blocks = self.pack(living, members)
+            shared = self.placement.put_shared(shared)
+            one = self.placement.put_shared(np.int32(1))
+            compiled = self.placement.compile(program, self.blocks[0].states, self.blocks[0].members, shared, one)
+            self.compilations = 1
+            try:
+                self.rounds(compiled, members, shared)
+            except KeyboardInterrupt:
+                self.interrupted = True
+            self.keep(self.blocks)
+        if self.checkpoint is not None:
+            self.save()
+        if not self.stopped:
+            self.report(now=True)
+            self.notify()
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the user, or an exception in what the user gave, ended it."""
+        return self.interrupted or self.callbacks.stopped or self.progress.stopped
+
+    def rounds(self, compiled: Callable, members: Any, shared: Any) -> None:
+        """Advance all blocks, round by round."""
+        pace = _Pace(self.control.steps_per_dispatch)
+        workers = self.placement.workers
+
+        def advance(block: _Block, count: int) -> tuple[dict[str, np.ndarray], float]:
+            with precision_context(self.control.precision):
+                begun = time.perf_counter()
+                steps = self.placement.put_shared(np.int32(count))
+                block.states, rows = compiled(block.states, block.members, shared, steps)
+                return _as_numpy(jax.block_until_ready(rows)), (time.perf_counter() - begun) / count
+
+        with ThreadPoolExecutor(workers) as pool:
+            while self.blocks:
+                count = self.placement.agree(0 if self.stopped else pace.steps(len(self.blocks), workers))
+                if count == 0:
+                    return
+                seconds = self.one_round(pool, advance, count)
+                pace.learn(seconds)
+                if self.stopped and not self.placement.lockstep:
+                    return
+                self.collect(members)
+                if self.blocks:  # the end is reported by itself
+                    self.report()
+                    self.notify()
+                if self.checkpoint is not None and self.checkpoint.due():
+                    self.keep(self.blocks)
+                    self.save()
+
+    def one_round(self, pool: ThreadPoolExecutor, advance: Callable, count: int) -> float:
+        """Advance every block once; progress is reported on this thread as they finish.
+
+        Returns the seconds per step of the slowest block.
+        """
+        slowest = 0.0
+        futures = [pool.submit(advance, block, count) for block in self.blocks]
+        done = 0
+        try:
+            for block, future in zip(self.blocks, futures, strict=True):
+                rows, seconds = future.result()
+                self.record.add(block.index, rows)
+                done += 1
+                slowest = max(slowest, seconds)
+                self.report()
+                if self.stopped and not self.placement.lockstep:
+                    break
+        finally:
+            # After an interrupt: those under way finish, and what they reached is kept too.
+            for future in futures[done:]:
+                future.cancel()
+            for block, future in zip(self.blocks[done:], futures[done:], strict=True):
+                if not future.cancelled() and future.exception() is None:
+                    self.record.add(block.index, future.result()[0])
+        return slowest
+
+    def collect(self, members: Any) -> None:
+        """Take ended members out; pack the living ones anew when that frees at least one block."""
+        for block in self.blocks:
+            ended = (block.index >= 0) & (np.asarray(block.states.status) != Status.RUNNING)
+            self.keep([block], ended)
+            block.index = np.where(ended, -1, block.index)
+        living = [block.index[block.index >= 0] for block in self.blocks]
+        total = sum(map(len, living))
+        if total == 0:
+            self.blocks = []
+        elif -(-total // self.size) < len(self.blocks):
+            self.keep(self.blocks)
+            self.blocks = self.pack(np.concatenate(living), members)
+
+    def pack(self, index: np.ndarray, members: Any) -> list[_Block]:
+        """Return full blocks of these members; the last one is filled with ended copies of its last."""
+        blocks = []
+        for start in range(0, len(index), self.size):
+            rows = index[start : start + self.size]
+            padding = self.size - len(rows)
+            take = np.concatenate([rows, np.full(padding, rows[-1])])
+            chosen = jax.tree.map(lambda a, t=take: a[t], self.store)
+            chosen.status[len(rows) :] = Status.FINISHED
+            mine = self.placement.put(jax.tree.map(lambda a, t=take: a[t], members))
+            numbers = np.concatenate([rows, np.full(padding, -1)])
+            blocks.append(_Block(numbers, self.placement.put(chosen), mine))
+        return blocks
+
+    def keep(self, blocks: list[_Block], which: np.ndarray | None = None) -> None:
+        """Copy the states of the blocks' members to the host."""
+        for block in blocks:
+            columns = np.flatnonzero(block.index >= 0 if which is None else which)
+            if columns.size:
+                rows = block.index[columns]
+                _write(self.store, block.states, rows, columns)
+
+    def save(self) -> None:
+        """Write a checkpoint, if one is wanted."""
+        if self.checkpoint is not None:
+            self.checkpoint.save(self.store, self.record.table())
+
+    def report(self, *, now: bool = False) -> None:
+        """Call the progress function, but not more often than anyone can read."""
+        clock = time.monotonic()
+        if self.progress.callbacks and not self.stopped and (now or clock - self.shown >= _REPORT_SECONDS):
+            self.shown = clock
+            self.progress(*self.metrics())
+
+    def notify(self) -> None:
+        """Call the callbacks."""
+        if self.callbacks.callbacks and not self.stopped:
+            self.callbacks(*self.metrics())
+
+    def metrics(self) -> tuple[int, int, dict[str, float]]:
+        """Return what is told to progress and callbacks."""
+        small = _Small.of(self.store)
+        for block in self.blocks:
+            columns = np.flatnonzero(block.index >= 0)
+            _write(small, _Small.of(block.states), block.index[columns], columns)
+        running = small.status == Status.RUNNING
+        known = np.isfinite(small.best_loss) & np.isfinite(small.best_validation)
+        metrics = {
+            "running": float(running.sum()), "members": float(self.count), "seconds": time.monotonic() - self.began,
+        }  # fmt: skip
+        if known.any():
+            metrics["loss"] = float(np.median(small.best_loss[known]))
+            metrics["validation"] = float(np.median(small.best_validation[known]))
+        # All have ended but are not collected yet, or there is nothing left to do: the end.
+        step = int(small.epoch[running].mean()) if running.any() else self.control.epochs
+        return step, self.control.epochs, metrics
+
+    def result(self) -> TrainResult:
+        """Return what training leaves."""
+        states = self.store
+        if self.stopped:
+            status = np.where(states.status == Status.RUNNING, Status.INTERRUPTED, states.status)
+            states = replace(states, status=status)
+        statuses = []
+        for code, best in zip(states.status, states.best_epoch, strict=True):
+            ended = Status(int(code))
+            if best < 0 and ended.usable:
+                ended = Status.INTERRUPTED if ended is Status.INTERRUPTED else Status.NEVER_PASSED
+            statuses.append(ended)
+        return TrainResult(
+            trainable=states.best_trainable,
+            non_trainable=states.best_non_trainable,
+            loss=states.best_loss,
+            validation=np.where(states.best_epoch >= 0, states.best_validation, np.nan),
+            epoch=states.epoch,
+            best_epoch=states.best_epoch,
+            status=tuple(statuses),
+            history=self.record.table(),
+            compilations=self.compilations,
+            error=self.callbacks.error or self.progress.error,
+        )
 
 
-def _default_block(count: int) -> int:
-    # The same size for one member as for a hundred: the same program, and so the same bits.
-    return _CPU_BLOCK if jax.default_backend() == "cpu" else count
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class _Small:
+    """The few numbers of each member that progress is made of."""
+
+    epoch: Any
+    status: Any
+    best_loss: Any
+    best_validation: Any
+
+    @classmethod
+    def of(cls, states: TrainState) -> _Small:
+        picked = (states.epoch, states.status, states.best_loss, states.best_validation)
+        return cls(*(np.array(values) for values in picked))
+
+
+class _Pace:
+    """How many steps to make before looking up again: about a second for all blocks together.
+
+    One dispatch takes between 50 ms, so that starting it costs little, and half a second, after which
+    an interrupt is heard.
+    """
+
+    def __init__(self, capacity: int) -> None:
+        self.capacity = capacity
+        self.next = min(_FIRST_STEPS, capacity)
+        self.seconds: float | None = None
+
+    def learn(self, seconds: float) -> None:
+        """Take note of the seconds per step of the round that has ended."""
+        self.seconds = seconds
+
+    def steps(self, blocks: int, workers: int) -> int:
+        """Return the steps of the next round."""
+        if self.seconds is not None:
+            wanted = min(max(1.0 * min(workers, blocks) / blocks, 0.05), 0.5)
+            fitting = int(wanted / max(self.seconds, 1e-9))
+            # A first round that was slow by accident or by a cold cache says little: grow in steps.
+            self.next = max(1, min(fitting, 8 * self.next, self.capacity))
+        return self.next
 
 
 def _as_numpy(tree: Any) -> Any:
     return jax.tree.map(np.asarray, tree)
 
 
-def _pack(index: np.ndarray, states: TrainState, members: Any, size: int) -> list[_Block]:
-    """Split the members into full blocks; the last one is filled with ended copies of its last."""
-    blocks = []
-    for start in range(0, len(index), size):
-        rows = np.arange(start, min(start + size, len(index)))
-        padding = size - len(rows)
-        take = np.concatenate([rows, np.full(padding, rows[-1])])
-        chosen = jax.tree.map(lambda a, t=take: a[t], states)
-        chosen.status[len(rows) :] = Status.FINISHED
-        numbers = np.concatenate([index[rows], np.full(padding, -1)])
-        mine = jax.device_put(jax.tree.map(lambda a, t=take: a[t], members))
-        blocks.append(_Block(numbers, jax.device_put(chosen), mine))
-    return blocks
+def _write(target: Any, source: Any, rows: np.ndarray, columns: np.ndarray) -> None:
+    """Copy ``columns`` of the source's leaves into ``rows`` of the target's."""
 
+    def put(to: np.ndarray, values: Any) -> None:
+        to[rows] = np.asarray(values)[columns]
 
-def _round(blocks: list[_Block], advance: Callable, workers: int, record: _Record, report: Callable[[], None]) -> None:
-    """Advance every block by one dispatch; ``report`` is called on this thread as they finish."""
-    before = [np.asarray(block.states.epoch) for block in blocks]
-    outcomes = []
-    with ThreadPoolExecutor(min(workers, len(blocks))) as pool:
-        futures = [pool.submit(advance, block) for block in blocks]
-        try:
-            for future in futures:
-                outcomes.append(future.result())
-                report()
-        except BaseException:
-            pool.shutdown(wait=True, cancel_futures=True)
-            raise
-    for block, first, (loss, validation) in zip(blocks, before, outcomes, strict=True):
-        record.add(block.index, first, loss, validation)
-
-
-def _collect(blocks: list[_Block], final: dict[int, TrainState], size: int) -> list[_Block]:
-    """Take ended members out; pack the living ones anew when that frees at least one block."""
-    living = []
-    for block in blocks:
-        status = np.asarray(block.states.status)
-        for column, member in enumerate(block.index):
-            if member >= 0 and status[column] != Status.RUNNING:
-                final[int(member)] = jax.tree.map(lambda a, c=column: np.asarray(a[c]), block.states)
-                block.index[column] = -1
-        living.append(np.flatnonzero(block.index >= 0))
-    total = sum(len(rows) for rows in living)
-    if total == 0:
-        return []
-    if -(-total // size) == len(blocks):
-        return blocks
-
-    def gather(trees: list[Any]) -> Any:
-        return jax.tree.map(
-            lambda *leaves: np.concatenate([np.asarray(a)[r] for a, r in zip(leaves, living, strict=True)]),
-            *trees,
-        )
-
-    index = np.concatenate([block.index[rows] for block, rows in zip(blocks, living, strict=True)])
-    return _pack(index, gather([b.states for b in blocks]), gather([b.members for b in blocks]), size)
-
-
-def _interrupt(blocks: list[_Block], final: dict[int, TrainState]) -> None:
-    for block in blocks:
-        for column, member in enumerate(block.index):
-            if member >= 0:
-                state = jax.tree.map(lambda a, c=column: np.asarray(a[c]), block.states)
-                if state.status == Status.RUNNING:
-                    state = replace(state, status=np.int8(Status.INTERRUPTED))
-                final[int(member)] = state
-
-
-class _Reporter:
-    """Calls the user's progress function, but not more often than anyone can read."""
-
-    def __init__(self, progress: Progress | None, epochs: int, count: int) -> None:
-        self.progress, self.epochs, self.count = progress, epochs, count
-        self.last = -np.inf
-
-    def __call__(self, blocks: list[_Block], final: dict[int, TrainState]) -> None:
-        now = time.monotonic()
-        # Without blocks there is nothing left to do: the end is always reported.
-        if self.progress is None or (blocks and now - self.last < _REPORT_SECONDS):
-            return
-        self.last = now
-        living = [_as_numpy(b.states) for b in blocks]
-        rows = [(s, c) for b, s in zip(blocks, living, strict=True) for c in np.flatnonzero(b.index >= 0)]
-        running = [int(s.epoch[c]) for s, c in rows if s.status[c] == Status.RUNNING]
-        if blocks and not running:
-            return  # all have ended: said once the results are collected
-        best = [(s.best_loss[c], s.best_validation[c]) for s, c in rows]
-        best += [(s.best_loss, s.best_validation) for s in final.values()]
-        known = np.array([pair for pair in best if np.isfinite(pair).all()], dtype=float).reshape(-1, 2)
-        metrics = {"running": float(len(running)), "members": float(self.count)}
-        if len(known):
-            metrics |= {"loss": float(np.median(known[:, 0])), "validation": float(np.median(known[:, 1]))}
-        self.progress(int(np.mean(running)) if running else self.epochs, self.epochs, metrics)
-
-
-def _result(final: dict[int, TrainState], count: int, record: _Record) -> TrainResult:
-    states = [final[member] for member in range(count)]
-    stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *states)
-    status = []
-    for code, best in zip(stacked.status, stacked.best_epoch, strict=True):
-        ended = Status(int(code))
-        if best < 0 and ended.usable:
-            ended = Status.INTERRUPTED if ended is Status.INTERRUPTED else Status.NEVER_PASSED
-        status.append(ended)
-    return TrainResult(
-        trainable=stacked.best_trainable,
-        non_trainable=stacked.best_non_trainable,
-        loss=stacked.best_loss,
-        validation=np.where(stacked.best_epoch >= 0, stacked.best_validation, np.nan),
-        epoch=stacked.epoch,
-        best_epoch=stacked.best_epoch,
-        status=tuple(status),
-        history=record.table(count),
-    )
+    jax.tree.map(put, target, source)

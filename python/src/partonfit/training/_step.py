@@ -18,11 +18,17 @@ from partonfit.training._control import EngineControl
 from partonfit.training._state import Evaluation, TrainState, Values
 from partonfit.training._status import Status
 
-Objective = Callable[[Values, Values, Any, Any], Evaluation]
-"""``objective(trainable, non_trainable, member, shared)``: pure, for one member."""
+Objective = Callable[[Values, Values, Any, Any, Any], Evaluation]
+"""``objective(trainable, non_trainable, member, shared, epoch)``: pure, for one member."""
 
 Update = Callable[[Values, Values, Values], tuple[Values, Values]]
 """``update(gradients, trainable, optimizer) -> (trainable, optimizer)``: pure, for one member."""
+
+Row = dict[str, Any]
+"""What one epoch leaves for the history: ``epoch`` (-1 once a member has ended), ``loss``, ``validation``."""
+
+Step = Callable[[TrainState, Any, Any], tuple[TrainState, Row]]
+"""``step(state, member, shared) -> (state, row)``: one epoch of one member, pure."""
 
 
 def _choose(condition: Any, new: Any, old: Any) -> Any:
@@ -34,12 +40,12 @@ def _all_finite(tree: Any) -> Any:
     return jnp.isfinite(sum(jnp.sum(leaf) for leaf in jax.tree.leaves(tree)))
 
 
-def make_step(objective: Objective, update: Update, control: EngineControl) -> Callable:
-    """Return ``step(state, member, shared) -> (state, (loss, validation))`` for one member."""
+def make_step(objective: Objective, update: Update, control: EngineControl) -> Step:
+    """Return the full-batch step: one evaluation of the weights, then one update."""
 
-    def step(state: TrainState, member: Any, shared: Any) -> tuple[TrainState, tuple[Any, Any]]:
+    def step(state: TrainState, member: Any, shared: Any) -> tuple[TrainState, Row]:
         def loss(trainable: Values) -> tuple[Any, Evaluation]:
-            evaluation = objective(trainable, state.non_trainable, member, shared)
+            evaluation = objective(trainable, state.non_trainable, member, shared, state.epoch)
             return evaluation.loss, evaluation
 
         (value, evaluation), gradients = jax.value_and_grad(loss, has_aux=True)(state.trainable)
@@ -65,8 +71,7 @@ def make_step(objective: Objective, update: Update, control: EngineControl) -> C
             epoch=state.epoch + going_on.astype(state.epoch.dtype),
             status=status,
         )
-        nan = jnp.full_like(value, jnp.nan)
-        return new, (jnp.where(running, value, nan), jnp.where(running, evaluation.validation, nan))
+        return new, {"epoch": jnp.where(running, state.epoch, -1), "loss": value, "validation": evaluation.validation}
 
     return step
 
@@ -82,17 +87,16 @@ def _next_status(status: Any, epoch: Any, best_epoch: Any, finite: Any, control:
     return jnp.where(running, after, status).astype(status.dtype)
 
 
-def make_program(objective: Objective, update: Update, control: EngineControl) -> Callable:
-    """Return ``program(states, members, shared) -> (states, (losses, validations))``.
+def make_program(step: Step, control: EngineControl) -> Callable:
+    """Return ``program(states, members, shared) -> (states, rows)``.
 
-    Leading axis of ``states`` and ``members`` is the member of the block; the losses come back as
-    (step, member) arrays, NaN where a member was no longer running.
+    Leading axis of ``states`` and ``members`` is the member of the block; the rows come back as
+    (step, member) arrays.
     """
-    step = make_step(objective, update, control)
     batched = jax.vmap(step, in_axes=(0, 0, None))
 
-    def program(states: TrainState, members: Any, shared: Any) -> tuple[TrainState, tuple[Any, Any]]:
-        def body(carry: TrainState, _: None) -> tuple[TrainState, tuple[Any, Any]]:
+    def program(states: TrainState, members: Any, shared: Any) -> tuple[TrainState, Row]:
+        def body(carry: TrainState, _: None) -> tuple[TrainState, Row]:
             return batched(carry, members, shared)
 
         return jax.lax.scan(body, states, None, length=control.steps_per_dispatch)
