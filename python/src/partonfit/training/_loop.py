@@ -146,7 +146,9 @@ def run(
     """
     with precision_context(control.precision):
         placement = placement or ByMember()
-        loop = _Loop(states, control, placement, checkpoint, Callbacks(callbacks), Callbacks([progress] if progress else []))
+        loop = _Loop(
+            states, control, placement, checkpoint, Callbacks(callbacks), Callbacks([progress] if progress else [])
+        )
         try:
             loop.open()
             loop.train(make_program(step, control.steps_per_dispatch), members, shared)

@@ -1,0 +1,259 @@
+"""Checkpoints of the loop's state, written with orbax: complete or absent, never half.
+
+A checkpoint is a folder ``<number>`` inside the folder that the user named. Orbax writes it aside
+and renames it when it is complete; the one before is removed only after that. What is stored is the
+state of every member, the record of losses, and a fingerprint of everything that decides the result
+(settings, data, tables, t0), so that no fit goes on from another one's state.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from partonfit._errors import StorageError
+from partonfit._files import check_folder
+
+FORMAT = 1
+_STATE, _ABOUT = "state", "about"
+
+
+def fingerprint(**parts: Any) -> dict[str, str]:
+    """Return a hash of each part: bytes, text, arrays, or what JSON can hold.
+
+    Examples
+    --------
+    >>> fingerprint(seed=1)["seed"] == fingerprint(seed=1, data="x")["seed"]
+    True
+    """
+
+    def content(part: Any) -> bytes:
+        if isinstance(part, bytes):
+            return part
+        if isinstance(part, np.ndarray):
+            return str((part.dtype.str, part.shape)).encode() + np.ascontiguousarray(part).tobytes()
+        return json.dumps(part, sort_keys=True, default=str).encode()
+
+    return {name: hashlib.sha256(content(part)).hexdigest() for name, part in parts.items()}
+
+
+class Checkpoint:
+    """Where and how often the state of a training is kept, and what it belongs to.
+
+    Parameters
+    ----------
+    folder
+        Made when it is not there. Nothing else may lie in it.
+    parts
+        Fingerprint by part (see :func:`fingerprint`); a checkpoint whose parts differ is refused.
+    resume
+        Go on from the checkpoint in ``folder`` if there is one. Without it a checkpoint that is
+        there is an error: it would be lost.
+    facts
+        Plain values stored beside (a drawn seed).
+    every
+        Seconds between two checkpoints; longer where writing one takes more than a hundredth of it.
+
+    Raises
+    ------
+    StorageError
+        When the folder cannot be written, holds other things, a checkpoint that may not be
+        overwritten, or one that is foreign or unreadable. Nothing is changed then.
+    """
+
+    def __init__(
+        self,
+        folder: str | Path,
+        parts: Mapping[str, str],
+        *,
+        resume: bool = False,
+        facts: Mapping[str, Any] | None = None,
+        every: float = 10.0,
+    ) -> None:
+        self.folder = Path(folder).expanduser().absolute()
+        self.parts, self.facts, self.every = dict(parts), dict(facts or {}), every
+        self._next = -np.inf
+        _check_place(self.folder)
+        self._latest = _latest(self.folder)
+        if self._latest is None:
+            return
+        if not resume:
+            msg = (
+                f"{self.folder} holds the checkpoint of a fit. Set resume to go on with it, or remove the folder to "
+                "begin anew."
+            )
+            raise StorageError(msg)
+        self._check_same(_about(self.folder, self._latest))
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is a checkpoint to go on from."""
+        return self._latest is not None
+
+    def due(self) -> bool:
+        """Whether it is time for the next one."""
+        return time.monotonic() >= self._next
+
+    def load(self, states: Any) -> tuple[Any, dict[str, np.ndarray]]:
+        """Return (states, record table); ``states`` tells the structure, shapes and types."""
+        number = self._latest
+        assert number is not None
+        try:
+            # The content of a damaged file can raise anything.
+            stored = _checkpointer().restore(self.folder / str(number), _restore_all())[_STATE]
+        except Exception as error:
+            raise _unreadable(self.folder, number, error) from error
+        leaves, structure = jax.tree_util.tree_flatten_with_path(states)
+        found = []
+        for path, leaf in leaves:
+            value = stored.get(f"states{jax.tree_util.keystr(path)}")
+            if value is None or (value.shape, value.dtype) != (np.shape(leaf), leaf.dtype):
+                msg = f"states{jax.tree_util.keystr(path)} is missing or has another shape"
+                raise _unreadable(self.folder, number, ValueError(msg))
+            found.append(np.array(value))
+        table = {name.removeprefix("record."): v for name, v in stored.items() if name.startswith("record.")}
+        return jax.tree_util.tree_unflatten(structure, found), table
+
+    def save(self, states: Any, table: Mapping[str, np.ndarray]) -> None:
+        """Write a checkpoint; the one before stays until the new one is complete."""
+        import orbax.checkpoint as ocp
+
+        begun = time.monotonic()
+        number = 0 if self._latest is None else self._latest + 1
+        flat = {
+            f"states{jax.tree_util.keystr(path)}": leaf
+            for path, leaf in jax.tree_util.tree_flatten_with_path(states)[0]
+        }
+        # The storage has no arrays without elements: a record without rows is left out.
+        flat |= {f"record.{name}": values for name, values in table.items() if values.size}
+        about = {"format": FORMAT, "parts": self.parts, "facts": self.facts}
+        content = ocp.args.Composite(**{_STATE: ocp.args.PyTreeSave(flat), _ABOUT: ocp.args.JsonSave(about)})
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            _remove_unfinished(self.folder)
+            _checkpointer().save(self.folder / str(number), content)
+        except Exception as error:  # the storage library reports a full disk by errors of its own
+            kept = "There is no earlier one." if self._latest is None else "The one before it is complete and kept."
+            msg = (
+                f"Writing a checkpoint to {self.folder} failed: {_first_line(error)}. {kept} "
+                "Make room there (or choose another folder), then run again with resume."
+            )
+            _remove_unfinished(self.folder)
+            raise StorageError(msg) from error
+        self._latest = number
+        for old in _numbers(self.folder):
+            if old < number:
+                shutil.rmtree(self.folder / str(old), ignore_errors=True)
+        now = time.monotonic()
+        self._next = now + max(self.every, 100 * (now - begun))
+
+    def _check_same(self, about: Mapping[str, Any]) -> None:
+        theirs = about["parts"]
+        differs = sorted(name for name in {*theirs, *self.parts} if theirs.get(name) != self.parts.get(name))
+        if differs:
+            msg = (
+                f"The checkpoint in {self.folder} belongs to another fit: it has another {' and '.join(differs)}. "
+                "Give the same arguments as then to go on with it, or choose another folder."
+            )
+            raise StorageError(msg)
+
+
+def stored_facts(folder: str | Path) -> dict[str, Any] | None:
+    """Return the facts of the checkpoint in ``folder``, or ``None`` when there is none."""
+    place = Path(folder).expanduser().absolute()
+    number = _latest(place)
+    return None if number is None else _about(place, number)["facts"]
+
+
+def remove_checkpoint(folder: str | Path) -> None:
+    """Remove the folder of a checkpoint (and nothing that is not one)."""
+    place = Path(folder).expanduser().absolute()
+    if place.is_dir():
+        _check_place(place)
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def _checkpointer() -> Any:
+    import orbax.checkpoint as ocp
+
+    # Each process keeps its own members: nobody waits for the others while writing.
+    me = jax.process_index()
+    alone = ocp.options.MultiprocessingOptions(
+        primary_host=me, active_processes={me}, barrier_sync_key_prefix=f"process{me}"
+    )
+    handler = ocp.CompositeCheckpointHandler(
+        composite_options=ocp.CompositeOptions(multiprocessing_options=alone),
+        **{
+            _STATE: ocp.PyTreeCheckpointHandler(multiprocessing_options=alone),
+            _ABOUT: ocp.JsonCheckpointHandler(multiprocessing_options=alone),
+        },
+    )
+    return ocp.Checkpointer(handler, multiprocessing_options=alone)
+
+
+def _restore_all() -> Any:
+    import orbax.checkpoint as ocp
+
+    return ocp.args.Composite(**{_STATE: ocp.args.PyTreeRestore(), _ABOUT: ocp.args.JsonRestore()})
+
+
+def _about(folder: Path, number: int) -> dict[str, Any]:
+    """Return what a checkpoint says about itself; reads one small file."""
+    try:
+        about = json.loads((folder / str(number) / _ABOUT / "metadata").read_text())
+        version, parts, facts = about["format"], about["parts"], about["facts"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise _unreadable(folder, number, error) from error
+    if version != FORMAT:
+        msg = f"The checkpoint in {folder} has format {version!r}; this version of partonfit reads format {FORMAT}."
+        raise StorageError(msg)
+    return {"parts": parts, "facts": facts}
+
+
+def _unreadable(folder: Path, number: int, error: Exception) -> StorageError:
+    return StorageError(
+        f"The checkpoint {folder / str(number)} cannot be read ({_first_line(error)}). It was left as it is: restore "
+        "it from a copy, or choose another folder to begin anew."
+    )
+
+
+def _first_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines() or [""]
+    return f"{type(error).__name__}: {lines[0][:300]}".rstrip(": .")
+
+
+def _numbers(folder: Path) -> list[int]:
+    return sorted(int(path.name) for path in folder.iterdir() if path.name.isdigit())
+
+
+def _latest(folder: Path) -> int | None:
+    return max(_numbers(folder), default=None) if folder.is_dir() else None
+
+
+def _remove_unfinished(folder: Path) -> None:
+    if folder.is_dir():
+        for path in folder.iterdir():
+            if not path.name.isdigit():
+                shutil.rmtree(path, ignore_errors=True)
+
+
+def _check_place(folder: Path) -> None:
+    """Raise :class:`StorageError` unless ``folder`` can be written and holds only checkpoints."""
+    if folder.exists() and not folder.is_dir():
+        msg = f"{folder} is a file, not a folder of checkpoints. Choose another name."
+        raise StorageError(msg)
+    if folder.is_dir():
+        others = sorted(p.name for p in folder.iterdir() if not p.name.split(".")[0].isdigit())
+        if others:
+            msg = f"{folder} holds {others[0]!r}, which is no checkpoint. Choose an empty or a new folder."
+            raise StorageError(msg)
+    inside = next((p for p in (folder, *folder.parents) if p.exists()), folder)
+    check_folder(inside, folder)
