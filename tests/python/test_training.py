@@ -51,10 +51,9 @@ def train(model, targets, *, epochs=100, optimizer=None, first=None, progress=No
         tuple(np.stack(leaves) for leaves in zip(*group, strict=True)) for group in zip(*drawn, strict=True)
     )
     control = EngineControl(**({"epochs": epochs, "steps_per_dispatch": 50, "record_every": 10} | control))
-    return run(
-        make_step(mean_squares(model), update_with(optimizer), control), initial_states(trainable, non_trainable, values),
-        np.asarray(targets, dtype=kind), X.astype(kind), control, progress,
-    )  # fmt: skip
+    step = make_step(mean_squares(model), update_with(optimizer), control)
+    states = initial_states(trainable, non_trainable, values)
+    return run(step, states, np.asarray(targets, dtype=kind), X.astype(kind), control, progress)
 
 
 def same(a, b, member_a=0, member_b=0):

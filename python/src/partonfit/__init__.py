@@ -30,30 +30,41 @@ _HOME = {
     "DataError": "_errors",
     "FitError": "_errors",
     "MissingDependencyError": "_errors",
+    "ObservationOperator": "operators",
+    "OperatorError": "_errors",
     "PDFFit": "results",
     "PartonfitError": "_errors",
     "SettingError": "_errors",
     "StorageError": "_errors",
     "Theory": "theory",
     "TheoryError": "_errors",
+    "check_operator": "operators",
     "chi2": "_compare",
     "closure_data": "_compare",
+    "finite_difference_operator": "operators",
     "fit_control": "inference",
     "fit_pdf": "_fit",
     "load_data": "data",
     "load_fit": "_fit",
     "load_theory": "theory",
+    "matrix_operator": "operators",
+    "operator": "operators",
     "pdf_model": "models",
     "predictions": "_compare",
     "read_lhapdf": "results",
+    "theory_operator": "operators",
     "toy_pdf": "models",
+    "train": "training",
+    "transport_model": "operators",
+    "wrap_operator": "operators",
 }
-_PACKAGES = ("data", "inference", "models", "results", "theory", "training")
+_PACKAGES = ("data", "inference", "models", "operators", "results", "theory", "training")
 
 if _TYPE_CHECKING:
     from partonfit import data as data
     from partonfit import inference as inference
     from partonfit import models as models
+    from partonfit import operators as operators
     from partonfit import results as results
     from partonfit import theory as theory
     from partonfit import training as training
@@ -64,6 +75,7 @@ if _TYPE_CHECKING:
     from partonfit._errors import DataError as DataError
     from partonfit._errors import FitError as FitError
     from partonfit._errors import MissingDependencyError as MissingDependencyError
+    from partonfit._errors import OperatorError as OperatorError
     from partonfit._errors import PartonfitError as PartonfitError
     from partonfit._errors import SettingError as SettingError
     from partonfit._errors import StorageError as StorageError
@@ -75,10 +87,19 @@ if _TYPE_CHECKING:
     from partonfit.inference import fit_control as fit_control
     from partonfit.models import pdf_model as pdf_model
     from partonfit.models import toy_pdf as toy_pdf
+    from partonfit.operators import ObservationOperator as ObservationOperator
+    from partonfit.operators import check_operator as check_operator
+    from partonfit.operators import finite_difference_operator as finite_difference_operator
+    from partonfit.operators import matrix_operator as matrix_operator
+    from partonfit.operators import operator as operator
+    from partonfit.operators import theory_operator as theory_operator
+    from partonfit.operators import transport_model as transport_model
+    from partonfit.operators import wrap_operator as wrap_operator
     from partonfit.results import PDFFit as PDFFit
     from partonfit.results import read_lhapdf as read_lhapdf
     from partonfit.theory import Theory as Theory
     from partonfit.theory import load_theory as load_theory
+    from partonfit.training import train as train
 
 __all__ = [
     "Chi2Table",
@@ -86,23 +107,33 @@ __all__ = [
     "DataError",
     "FitError",
     "MissingDependencyError",
+    "ObservationOperator",
+    "OperatorError",
     "PDFFit",
     "PartonfitError",
     "SettingError",
     "StorageError",
     "Theory",
     "TheoryError",
+    "check_operator",
     "chi2",
     "closure_data",
+    "finite_difference_operator",
     "fit_control",
     "fit_pdf",
     "load_data",
     "load_fit",
     "load_theory",
+    "matrix_operator",
+    "operator",
     "pdf_model",
     "predictions",
     "read_lhapdf",
+    "theory_operator",
     "toy_pdf",
+    "train",
+    "transport_model",
+    "wrap_operator",
 ]
 
 

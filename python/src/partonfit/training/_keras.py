@@ -19,24 +19,26 @@ from partonfit.training._state import Values
 def initial_values(model: keras.Model, seed: int, member: int) -> tuple[Values, Values]:
     """Draw the initial (trainable, non-trainable) values of one member.
 
-    Each weight ``w`` of a layer is drawn again by the layer's own ``w_initializer`` with a seed of
+    Each weight ``w`` of a layer is made again by the layer's own ``w_initializer``, with a seed of
     its own (stream "initialisation", member, position of the weight: Keras' automatic names count
-    up from model to model, so they would give every fit of a session other numbers). A weight
-    without such an attribute keeps the value it has in ``model`` for every member.
+    up from model to model, so they would give every fit of a session other numbers). What ``model``
+    holds is kept for every member where a layer has no such attribute, and in layers that are not
+    trained (``layer.trainable = False``).
     """
     makers = _initializers(model)
 
     def draw(variable: Any, kind: str, position: int) -> np.ndarray:
         value = np.asarray(variable.value)
-        if _is_seed_state(variable):
+        if is_seed_state(variable):
             # Without a seed state of its own every member would drop the same units.
             offset = _seeds.integer(seed, "dropout", member, position)
             return np.asarray([offset, 0], dtype=value.dtype)
         maker = makers.get(id(variable))
-        config = maker.get_config() if maker is not None else {}
-        if maker is None or "seed" not in config:
+        if maker is None:
             return value
-        config["seed"] = _seeds.integer(seed, "initialisation", member, kind, position)
+        config = maker.get_config()
+        if "seed" in config:
+            config["seed"] = _seeds.integer(seed, "initialisation", member, kind, position)
         fresh = type(maker).from_config(config)
         # Drawn in float32 whatever the precision, so that a float64 run starts from the same weights.
         return np.asarray(fresh(variable.shape, dtype="float32")).astype(value.dtype)
@@ -47,7 +49,20 @@ def initial_values(model: keras.Model, seed: int, member: int) -> tuple[Values, 
     )
 
 
-def _is_seed_state(variable: Any) -> bool:
+def present_values(model: keras.Model, seed: int, member: int) -> tuple[Values, Values]:
+    """Return the values that ``model`` holds, as :func:`initial_values` does; only seeds are the member's own."""
+    drawn = initial_values(model, seed, member)[1]
+    return (
+        tuple(np.asarray(v.value) for v in model.trainable_variables),
+        tuple(
+            new if is_seed_state(v) else np.asarray(v.value)
+            for v, new in zip(model.non_trainable_variables, drawn, strict=True)
+        ),
+    )
+
+
+def is_seed_state(variable: Any) -> bool:
+    """Whether ``variable`` is the state of a Keras seed generator."""
     return variable.path.endswith("seed_generator_state")
 
 
@@ -57,22 +72,75 @@ def _initializers(model: keras.Model) -> dict[int, keras.initializers.Initialize
         for variable in layer._trainable_variables + layer._non_trainable_variables:
             # Dense keeps its kernel behind a property of the same name without the underscore.
             maker = getattr(layer, f"{variable.name.lstrip('_')}_initializer", None)
-            if isinstance(maker, keras.initializers.Initializer):
+            if layer.trainable and isinstance(maker, keras.initializers.Initializer):
                 found[id(variable)] = maker
     return found
 
 
+def precision_of(model: keras.Model) -> str:
+    """Return the precision of the model's weights: the widest floating type among them."""
+    kinds = {np.dtype(v.value.dtype) for v in model.variables if v.dtype.startswith("float")}
+    return str(np.result_type(*kinds)) if kinds else keras.config.floatx()
+
+
 def check_precision(model: keras.Model, precision: str) -> None:
-    """Raise :class:`SettingError` when the model's weights have another precision than asked for."""
-    wrong = sorted(
-        {v.dtype for v in model.variables if v.dtype.startswith(("float", "bfloat")) and v.dtype != precision}
-    )
+    """Raise :class:`SettingError` when the model holds or computes another precision than asked for.
+
+    What counts is what the arrays are: without ``jax_enable_x64`` JAX makes float32 arrays of what
+    Keras calls float64.
+    """
+    held = {(v.dtype, str(v.value.dtype)) for v in model.variables if v.dtype.startswith(("float", "bfloat"))}
+    cut = sorted({f"{wanted} weights are {actual} arrays" for wanted, actual in held if wanted != actual})
+    if cut:
+        msg = (
+            f"The model's {', '.join(cut)}: it was built without jax_enable_x64. Set JAX_ENABLE_X64=1 (or call "
+            f"jax.config.update('jax_enable_x64', True)) before building it, or build it with dtype='float32'."
+        )
+        raise SettingError(msg)
+    wrong = sorted({actual for _, actual in held if actual != precision})
     if wrong:
         msg = (
             f"The model holds {', '.join(wrong)} weights but precision is {precision!r}. "
             f"Build its layers with dtype={precision!r}, or change precision."
         )
         raise SettingError(msg)
+    layers = model._flatten_layers(include_self=False, recursive=True)
+    other = [each for each in layers if each.compute_dtype not in (precision, None) and _computes(each)]
+    if other:
+        msg = (
+            f"The layer {other[0].name!r} computes in {other[0].compute_dtype} but precision is {precision!r}. "
+            f"Build it with dtype={precision!r}, or call keras.config.set_floatx({precision!r}) before building it."
+        )
+        raise SettingError(msg)
+
+
+def _computes(layer: Any) -> bool:
+    # An input layer only describes what comes in: tokens are integers in any precision.
+    return not isinstance(layer, keras.layers.InputLayer) and layer.compute_dtype.startswith(("float", "bfloat"))
+
+
+def fresh_optimizer(optimizer: Any) -> keras.optimizers.Optimizer:
+    """Return a new, unbuilt optimizer like ``optimizer`` (a name or a Keras optimizer), which stays untouched.
+
+    Raises
+    ------
+    SettingError
+        When Keras knows no such optimizer.
+    """
+    if isinstance(optimizer, keras.optimizers.Optimizer):
+        config = optimizer.get_config()
+        schedule = getattr(optimizer, "_learning_rate", None)
+        if isinstance(schedule, keras.optimizers.schedules.LearningRateSchedule):
+            config["learning_rate"] = schedule  # a user's own schedule need not be registered with Keras
+        return type(optimizer).from_config(config)
+    try:
+        made = keras.optimizers.get(optimizer)
+    except (ValueError, TypeError) as error:
+        msg = (
+            f"optimizer: Keras knows no optimizer {optimizer!r}. Give the name of one, or a keras.optimizers.Optimizer."
+        )
+        raise SettingError(msg) from error
+    return made
 
 
 def optimizer_values(optimizer: keras.optimizers.Optimizer, model: keras.Model) -> Values:
@@ -89,6 +157,18 @@ def update_with(optimizer: keras.optimizers.Optimizer) -> Any:
         return tuple(new_trainable), tuple(new_values)
 
     return update
+
+
+def averaged_with(optimizer: keras.optimizers.Optimizer) -> Any:
+    """Return ``averaged(trainable, optimizer values)``: the weights that Keras leaves when training ends.
+
+    These are the moving averages of an optimizer with ``use_ema``, and otherwise the weights.
+    """
+    if not optimizer.use_ema:
+        return lambda trainable, values: trainable
+    places = {id(v): i for i, v in enumerate(optimizer.variables)}
+    averages = [places[id(v)] for v in optimizer._model_variables_moving_average]
+    return lambda trainable, values: tuple(values[i] for i in averages)
 
 
 def write_back(model: keras.Model, trainable: Values, non_trainable: Values) -> None:

@@ -35,7 +35,8 @@ def _choose(condition: Any, new: Any, old: Any) -> Any:
     return jax.tree.map(lambda a, b: jnp.where(condition, a, b), new, old)
 
 
-def _all_finite(tree: Any) -> Any:
+def all_finite(tree: Any) -> Any:
+    """Whether no leaf of ``tree`` holds NaN or infinity."""
     # One sum per tensor instead of a boolean per element: NaN and infinity survive a sum.
     return jnp.isfinite(sum(jnp.sum(leaf) for leaf in jax.tree.leaves(tree)))
 
@@ -49,31 +50,61 @@ def make_step(objective: Objective, update: Update, control: EngineControl) -> S
             return evaluation.loss, evaluation
 
         (value, evaluation), gradients = jax.value_and_grad(loss, has_aux=True)(state.trainable)
-        running = state.status == Status.RUNNING
-        finite = jnp.isfinite(value) & jnp.isfinite(evaluation.validation) & _all_finite(gradients)
-        better = running & finite & evaluation.passed & (evaluation.validation < state.best_validation)
-        best_epoch = jnp.where(better, state.epoch, state.best_epoch)
-        status = _next_status(state.status, state.epoch, best_epoch, finite, control)
-        going_on = status == Status.RUNNING
+        finite = jnp.isfinite(value) & jnp.isfinite(evaluation.validation) & all_finite(gradients)
         trainable, optimizer = update(gradients, state.trainable, state.optimizer)
+        present = (state.trainable, state.non_trainable)
+        settled, row = settle(
+            state, present, value, evaluation.validation, state.epoch, finite, control, evaluation.passed
+        )
+        going_on = settled.status == Status.RUNNING
         # Weights of a member that has ended may wander: they are never looked at again, and freezing
-        # them would cost one selection per tensor and step. What is kept is frozen by ``better``.
+        # them would cost one selection per tensor and step. What is kept is frozen by ``settle``.
         new = replace(
-            state,
+            settled,
             trainable=trainable,
             non_trainable=evaluation.non_trainable,
             optimizer=optimizer,
-            best_trainable=_choose(better, state.trainable, state.best_trainable),
-            best_non_trainable=_choose(better, state.non_trainable, state.best_non_trainable),
-            best_loss=jnp.where(better, value, state.best_loss),
-            best_validation=jnp.where(better, evaluation.validation, state.best_validation),
-            best_epoch=best_epoch,
             epoch=state.epoch + going_on.astype(state.epoch.dtype),
-            status=status,
         )
-        return new, {"epoch": jnp.where(running, state.epoch, -1), "loss": value, "validation": evaluation.validation}
+        return new, row
 
     return step
+
+
+def settle(
+    state: TrainState, present: tuple[Values, Values], loss: Any, validation: Any, epoch: Any, finite: Any,
+    control: EngineControl, passed: Any = True,
+) -> tuple[TrainState, Row]:  # fmt: skip
+    """Remember weights that are the best so far, and decide whether the member goes on.
+
+    Parameters
+    ----------
+    state
+        Before the decision.
+    present
+        The (trainable, non-trainable) values that ``loss`` and ``validation`` belong to.
+    epoch
+        Number of epochs that led to them.
+    finite
+        Whether everything is still finite.
+    passed
+        Whether they may count as best.
+    """
+    running = state.status == Status.RUNNING
+    better = running & finite & passed
+    if control.keep == "best":
+        better = better & (validation < state.best_validation - control.min_delta)
+    best_epoch = jnp.where(better, epoch, state.best_epoch)
+    settled = replace(
+        state,
+        best_trainable=_choose(better, present[0], state.best_trainable),
+        best_non_trainable=_choose(better, present[1], state.best_non_trainable),
+        best_loss=jnp.where(better, loss, state.best_loss),
+        best_validation=jnp.where(better, validation, state.best_validation),
+        best_epoch=best_epoch,
+        status=_next_status(state.status, epoch, best_epoch, finite, control),
+    )
+    return settled, {"epoch": jnp.where(running, epoch, -1), "loss": loss, "validation": validation}
 
 
 def _next_status(status: Any, epoch: Any, best_epoch: Any, finite: Any, control: EngineControl) -> Any:
@@ -85,20 +116,3 @@ def _next_status(status: Any, epoch: Any, best_epoch: Any, finite: Any, control:
         after = jnp.where(tired, Status.STOPPED, after)
     after = jnp.where(finite, after, Status.DIVERGED)
     return jnp.where(running, after, status).astype(status.dtype)
-
-
-def make_program(step: Step, control: EngineControl) -> Callable:
-    """Return ``program(states, members, shared) -> (states, rows)``.
-
-    Leading axis of ``states`` and ``members`` is the member of the block; the rows come back as
-    (step, member) arrays.
-    """
-    batched = jax.vmap(step, in_axes=(0, 0, None))
-
-    def program(states: TrainState, members: Any, shared: Any) -> tuple[TrainState, Row]:
-        def body(carry: TrainState, _: None) -> tuple[TrainState, Row]:
-            return batched(carry, members, shared)
-
-        return jax.lax.scan(body, states, None, length=control.steps_per_dispatch)
-
-    return program

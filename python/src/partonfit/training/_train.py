@@ -1,0 +1,344 @@
+"""``train()``: the engine for anyone's Keras model, data and loss."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import keras
+import numpy as np
+
+from partonfit import _seeds
+from partonfit._checks import whole
+from partonfit._errors import SettingError
+from partonfit._precision import precision_context
+from partonfit.training._batches import Problem, make_epoch_step
+from partonfit.training._callbacks import Callback, checked_callbacks
+from partonfit.training._checkpoint import Checkpoint, fingerprint
+from partonfit.training._control import EngineControl
+from partonfit.training._devices import ByMember
+from partonfit.training._keras import (
+    averaged_with,
+    check_precision,
+    fresh_optimizer,
+    initial_values,
+    optimizer_values,
+    precision_of,
+    present_values,
+    update_with,
+    write_back,
+)
+from partonfit.training._loop import Progress, TrainResult, initial_states, run
+from partonfit.training._losses import call, function_loss, is_function, keras_losses, supervised_loss
+from partonfit.training._metrics import first_values, function_meters, keras_meters, loss_meter
+from partonfit.training._samples import Samples, samples
+from partonfit.training._state import Values
+from partonfit.training._status import Status
+
+
+@dataclass(frozen=True)
+class Training:
+    """What :func:`train` returns: one entry per member, in order.
+
+    Attributes
+    ----------
+    status
+        How each member ended (:class:`Status`).
+    loss, validation
+        (member,) of the weights that were kept; without validation data both are the loss.
+    epoch, best_epoch
+        (member,) epochs made, and the epoch whose weights were kept (-1: none).
+    history
+        ``epoch`` (record,) and, as (member, record), ``loss``, ``validation``, each metric ``m`` and
+        ``validation_m``; NaN once a member has ended. As in Keras, losses and metrics of the
+        training data are means over the epoch while the weights change.
+    seed, precision
+        As trained.
+    compilations
+        Number of programs compiled.
+    error
+        What a callback raised, if that ended the training.
+    """
+
+    status: tuple[Status, ...]
+    loss: np.ndarray
+    validation: np.ndarray
+    epoch: np.ndarray
+    best_epoch: np.ndarray
+    history: dict[str, np.ndarray]
+    seed: int
+    precision: str
+    compilations: int
+    error: Exception | None
+    _model: keras.Model = field(repr=False)
+    _values: tuple[Values, Values] = field(repr=False)
+    _forward: Callable = field(repr=False)
+
+    @property
+    def members(self) -> int:
+        """Number of members."""
+        return len(self.status)
+
+    def values(self, member: int = 0) -> tuple[Values, Values]:
+        """Return the trained (trainable, non-trainable) values of one member, in Keras' order."""
+        return tuple(tuple(leaf[member] for leaf in group) for group in self._values)  # pyright: ignore[reportReturnType]
+
+    def predict(self, x: Any) -> Any:
+        """Return the outputs (member, sample, ...) of all members at ``x`` (an array, or a dict or list of arrays)."""
+        with precision_context(self.precision):
+            x = jax.tree.map(lambda a: _as_array(a, self.precision), x)
+            return jax.tree.map(np.asarray, self._forward(*self._values, x))
+
+    def write_back(self, member: int = 0) -> keras.Model:
+        """Give the model the trained values of ``member``, for ``save()`` or ``predict()``, and return it."""
+        with precision_context(self.precision):
+            write_back(self._model, *self.values(member))
+        return self._model
+
+
+def train(
+    model: keras.Model,
+    loss: Any,
+    data: Any,
+    *,
+    members: int = 1,
+    member_data: Any = None,
+    validation: Any = None,
+    optimizer: Any = "adam",
+    metrics: Any = (),
+    epochs: int = 100,
+    batch_size: int | None = None,
+    shuffle: bool = True,
+    patience: int | None = None,
+    min_delta: float = 0.0,
+    keep: str = "best",
+    initial: str = "draw",
+    seed: int | None = None,
+    precision: str | None = None,
+    record_every: int = 1,
+    progress: Progress | None = None,
+    callbacks: Iterable[Callback] = (),
+    checkpoint: Any = None,
+    resume: bool = False,
+    devices: int | Sequence[Any] | None = None,
+    block_size: int | None = None,
+) -> Training:
+    """Train one Keras model, or an ensemble of it, in one compiled program.
+
+    Parameters
+    ----------
+    model
+        Any Keras model. It ends with the trained weights of the first member.
+    loss
+        Either a Keras loss (name, ``keras.losses.Loss``, one of Keras' loss functions; a dict or list
+        of them for several outputs; ``None`` when the model adds its losses itself), or a function
+        ``loss(predict, batch)`` or ``loss(predict, batch, key)`` that returns one number.
+        ``predict(x)`` is the model at the present weights and may be differentiated
+        (``jax.grad``, ``jax.jvp``, ``jax.vjp``, ``jax.vmap``); ``batch`` has the structure of
+        ``data``; ``key`` is a JAX random key of this member, epoch and batch. Regularisers and
+        ``add_loss`` of the model are always added.
+    data
+        For a Keras loss ``(x, y)`` or ``(x, y, sample_weight)``; for a function any array, or tuple,
+        list or dict of arrays. The first axis of every array is the sample.
+    members
+        Size of the ensemble. Every member has its own initial weights, order of the samples and
+        dropout masks, which depend on ``seed`` and its number only.
+    member_data
+        Arrays (member, sample, ...) that replace those of ``data`` for each member: the same
+        structure with ``None`` where all share ``data``, e.g. ``(None, None, weights)``.
+    validation
+        Data like ``data`` that decide which weights are kept and when to stop, or the fraction of
+        the samples to hold out (the last ones, as in Keras). ``None``: the training loss decides.
+    optimizer
+        Keras optimizer or its name; it is copied, never changed.
+    metrics
+        With a Keras loss, Keras metrics as in ``model.compile()``; with a function, functions of
+        (predict, batch), or a dict of them, averaged over the samples.
+    epochs
+        Largest number of passes over the data.
+    batch_size
+        Samples per update (``None``: all). The last batch of an epoch holds what is left.
+    shuffle
+        Whether each epoch visits the samples in a new order.
+    patience, min_delta
+        A member stops after ``patience`` epochs in which its validation did not fall by more than
+        ``min_delta`` (``None``: never).
+    keep
+        ``"best"``: each member ends with the weights of its lowest validation; ``"last"``: with those
+        after the last epoch, as ``model.fit()`` does. With ``use_ema``, weights are the moving
+        averages in both cases.
+    initial
+        ``"draw"``: every member's weights are drawn by the layers' initializers; ``"model"``: all
+        start from the weights that ``model`` has. Layers that are not trained keep theirs.
+    seed
+        Whole number; ``None`` draws one.
+    precision
+        ``"float32"`` or ``"float64"``; ``None``: that of the model's weights.
+    record_every
+        Epochs between two entries of the history.
+    progress, callbacks
+        Functions ``(step, total, metrics)`` called during training.
+    checkpoint, resume
+        Folder that keeps the state, and whether to go on from it.
+    devices
+        Local devices to divide the members over (``None``: all).
+    block_size
+        Members in one compiled program (``None``: chosen for the device).
+
+    Returns
+    -------
+    Training
+        Status, losses, history and predictions of all members.
+
+    Raises
+    ------
+    SettingError
+        When model, data, loss and settings do not fit together; always before training begins.
+
+    Examples
+    --------
+    A regression on a model of your own, with its uncertainty from an ensemble:
+
+    >>> import keras
+    >>> import numpy as np
+    >>> import partonfit as pf
+    >>> x = np.linspace(-1, 1, 200)[:, None]
+    >>> y = np.sin(3 * x) + np.random.default_rng(1).normal(0, 0.1, x.shape)
+    >>> model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(16, "tanh"), keras.layers.Dense(1)])
+    >>> fit = pf.train(model, "mse", (x[::2], y[::2]), validation=(x[1::2], y[1::2]), members=5,
+    ...                optimizer=keras.optimizers.Adam(0.02), metrics=["mae"], epochs=1000, patience=100, seed=1)
+    >>> prediction = fit.predict(x)                  # (member, sample, 1)
+    >>> mean, sd = prediction.mean(axis=0), prediction.std(axis=0)
+    >>> bool(fit.validation.max() < 0.02)            # the noise alone is 0.01
+    True
+    >>> sorted(fit.history)
+    ['epoch', 'loss', 'mae', 'validation', 'validation_mae']
+    >>> model = fit.write_back(member=3)             # now model.save(), model.predict(), ... are member 3
+
+    A loss of your own, with a derivative of the model inside, and no labels (y' = -y, y(0) = 1):
+
+    >>> import jax
+    >>> def decay(predict, t):
+    ...     slope = jax.vmap(jax.grad(lambda s: predict(s.reshape(1, 1))[0, 0]))(t[:, 0])
+    ...     return ((slope + predict(t)[:, 0]) ** 2).mean() + (predict(0 * t[:1])[0, 0] - 1) ** 2
+    >>> t = np.linspace(0, 1, 20)[:, None]
+    >>> solved = pf.train(model, decay, t, optimizer=keras.optimizers.Adam(0.01), epochs=500, seed=1)
+    >>> bool(np.abs(solved.predict(t)[0] - np.exp(-t)).max() < 0.02)
+    True
+    """
+    members = whole("members", members, least=1)
+    seed = int(np.random.SeedSequence().generate_state(1)[0] >> 1) if seed is None else _seeds.checked_seed(seed)
+    if initial not in ("draw", "model"):
+        msg = f"initial must be 'draw' or 'model', not {initial!r}."
+        raise SettingError(msg)
+    placement, callbacks = ByMember(devices), checked_callbacks(callbacks)
+    functional = is_function(loss)
+    _build(model, data, functional)
+    precision = precision or precision_of(model)
+    control = EngineControl(
+        epochs=epochs, patience=patience, min_delta=min_delta, keep=keep, precision=precision,
+        block_size=block_size or (1 if members == 1 else None), record_every=record_every,
+    )  # fmt: skip
+    check_precision(model, precision)
+    given = samples(data, validation, member_data, members, precision, supervised=not functional)
+    size = given.count if batch_size is None else min(whole("batch_size", batch_size, least=1), given.count)
+    with precision_context(precision):
+        rule = fresh_optimizer(optimizer)
+        values = optimizer_values(rule, model)
+        problem = _problem(model, loss, metrics, given, size, shuffle, rule, precision)
+        states = _states(model, values, members, seed, initial)
+        keys = jax.vmap(lambda m: jax.random.key_data(jax.random.fold_in(_seeds.key(seed, "training"), m)))(
+            np.arange(members)
+        )
+    store = None
+    if checkpoint is not None:
+        settings = repr((control, size, shuffle, initial, members, seed, str(rule.get_config())))
+        parts = fingerprint(settings=settings, data=given.shared, member_data=given.members, model=model.to_json())
+        store = Checkpoint(checkpoint, parts, resume=resume)
+    result = run(
+        make_epoch_step(problem, update_with(rule), control),
+        states, {"key": np.asarray(keys)} | given.members, given.shared, control, progress,
+        callbacks=callbacks, checkpoint=store, placement=placement,
+    )  # fmt: skip
+    return _training(model, result, seed, precision)
+
+
+def _build(model: keras.Model, data: Any, functional: bool) -> None:
+    """Make the weights of a model that waits for its first input."""
+    if not isinstance(model, keras.Model):
+        msg = f"model must be a Keras model, not {type(model).__name__}."
+        raise SettingError(msg)
+    if not model.built:
+        if functional:
+            msg = "The model has no weights yet. Give it an input (keras.Input), or call it once on some data."
+            raise SettingError(msg)
+        x = data[0] if isinstance(data, tuple) else data
+        model(jax.tree.map(lambda a: np.asarray(a)[:1], x))
+    if not model.trainable_variables:
+        msg = "The model has no trainable weights: every layer has trainable=False."
+        raise SettingError(msg)
+
+
+def _problem(
+    model: keras.Model, loss: Any, metrics: Any, given: Samples, size: int, shuffle: bool, rule: Any, precision: str
+) -> Problem:
+    meters = (loss_meter(precision),)
+    if is_function(loss):
+        meters += function_meters(metrics, precision)
+        batch_loss = function_loss(model, loss, meters)
+    else:
+        x, y, _ = given.shared["data"]
+        losses = keras_losses(loss, precision)
+        if y is None and losses is not None:
+            msg = (
+                f"The loss {loss!r} compares with labels, but data holds only x. Give data=(x, y), or a loss function."
+            )
+            raise SettingError(msg)
+        if metrics:
+            outputs = _shapes(model, x)
+            meters += keras_meters(metrics, model, outputs, y, precision)
+        batch_loss = supervised_loss(model, losses, meters)
+    return Problem(batch_loss, meters, first_values(meters), size, shuffle, averaged_with(rule))
+
+
+def _shapes(model: keras.Model, x: Any) -> Any:
+    """Return the shapes and types of the model's outputs at ``x`` without computing them."""
+    groups = ([v.value for v in model.trainable_variables], [v.value for v in model.non_trainable_variables])
+    return jax.eval_shape(lambda t, n, inputs: call(model, t, n, inputs, False)[0], *groups, x)
+
+
+def _states(model: keras.Model, values: Values, members: int, seed: int, initial: str) -> Any:
+    draw = initial_values if initial == "draw" else present_values
+    drawn = [draw(model, seed, member) for member in range(members)]
+    trainable, non_trainable = (
+        tuple(np.stack(leaves) for leaves in zip(*group, strict=True)) for group in zip(*drawn, strict=True)
+    )
+    return initial_states(trainable, non_trainable, values)
+
+
+def _as_array(leaf: Any, precision: str) -> np.ndarray:
+    array = np.asarray(leaf)
+    return array.astype(precision) if array.dtype.kind == "f" else array
+
+
+def _training(model: keras.Model, result: TrainResult, seed: int, precision: str) -> Training:
+    one = lambda trainable, non_trainable, x: call(model, trainable, non_trainable, x, False)[0]  # noqa: E731
+    training = Training(
+        status=result.status,
+        loss=result.loss,
+        validation=result.validation,
+        epoch=result.epoch,
+        best_epoch=result.best_epoch,
+        history=result.history,
+        seed=seed,
+        precision=precision,
+        compilations=result.compilations,
+        error=result.error,
+        _model=model,
+        _values=(result.trainable, result.non_trainable),
+        _forward=jax.jit(jax.vmap(one, in_axes=(0, 0, None))),
+    )
+    training.write_back(0)
+    return training
