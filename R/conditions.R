@@ -7,6 +7,7 @@ python_error_kinds <- c(
   DataError = "data",
   TheoryError = "theory",
   SettingError = "setting",
+  OperatorError = "operator",
   FitError = "fit",
   StorageError = "storage",
   MissingDependencyError = "dependency",

@@ -34,6 +34,12 @@ class SettingError(PartonfitError, ValueError):
     kind = "setting"
 
 
+class OperatorError(PartonfitError):
+    """An observation operator is wrong, or is asked for what it cannot give."""
+
+    kind = "operator"
+
+
 class FitError(PartonfitError):
     """A fit as a whole cannot go on (a single replica never raises: it carries a status)."""
 
