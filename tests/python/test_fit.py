@@ -118,7 +118,7 @@ def test_damaged_fits_are_clear_errors(fit, tmp_path, damage):
 
 def test_interrupted_fit_gives_the_best_so_far():
     def stop(step, total, metrics):
-        if step:
+        if step >= 500:
             assert metrics["training"] > 0
             raise KeyboardInterrupt
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import platform
 import time
+from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,16 @@ from partonfit.results._replicas import arc_grid, arc_lengths, fitted_rows, veto
 from partonfit.results._storage import fit_from_files, read_fit
 from partonfit.results._weights import Weights
 from partonfit.theory import ForwardMap, Theory, forward_map, load_theory
-from partonfit.training import Progress, TrainResult
+from partonfit.training import (
+    ByMember,
+    Checkpoint,
+    Progress,
+    TrainResult,
+    checked_callbacks,
+    fingerprint,
+    gather,
+    stored_facts,
+)
 
 
 def fit_pdf(
@@ -37,6 +47,10 @@ def fit_pdf(
     t0: Any = "toy",
     control: FitControl | None = None,
     progress: Progress | None = None,
+    callbacks: Any = (),
+    checkpoint: str | Path | None = None,
+    resume: bool = False,
+    devices: Any = None,
 ) -> PDFFit:
     """Fit parton distributions to data with an ensemble of neural networks.
 
@@ -64,7 +78,18 @@ def fit_pdf(
     progress
         ``progress(step, total, metrics)``, called between chunks of epochs; metrics are ``training``
         and ``validation`` (median chi2 per point of the best weights so far), ``running`` and
-        ``members`` (numbers of replicas).
+        ``members`` (numbers of replicas), ``seconds``.
+    callbacks
+        One or several :class:`CSVLogger`, :class:`TensorBoard` or functions like ``progress``, called
+        after every chunk of epochs (about a second). An exception in one ends the fit with the best
+        weights so far, and a warning says which; the statuses say ``"interrupted"``.
+    checkpoint
+        Folder in which the state of all replicas is kept, about every ten seconds. A fit that was
+        killed goes on from there with ``resume=True`` and reaches the same result.
+    resume
+        Go on from ``checkpoint``, if there is one already; else begin.
+    devices
+        How many of the local devices to divide the replicas over (``None``: all), or the devices.
 
     Returns
     -------
@@ -75,11 +100,17 @@ def fit_pdf(
     ------
     PartonfitError
         For unusable data, tables or settings; before anything slow starts.
+    StorageError
+        When a checkpoint cannot be written (the one before it stays), cannot be read, or belongs to
+        another fit.
 
     Notes
     -----
     ``KeyboardInterrupt`` ends the fit and returns the best weights so far; the statuses say
-    ``"interrupted"``.
+    ``"interrupted"``. With a checkpoint, such a fit can be resumed too.
+
+    In several processes (``jax.distributed``) each fits a part of the replicas, and all of them
+    return the complete fit.
 
     Examples
     --------
@@ -89,8 +120,9 @@ def fit_pdf(
     (2, 2)
     """
     started = time.perf_counter()
-    count = whole("replicas", replicas, least=1)
-    seed = int(np.random.SeedSequence().generate_state(1)[0] >> 1) if seed is None else _seeds.checked_seed(seed)
+    count = whole("replicas", replicas, least=jax.process_count())
+    callbacks, placement = checked_callbacks(callbacks), ByMember(devices)
+    seed = _drawn_seed(checkpoint, resume) if seed is None else _seeds.checked_seed(seed)
     control = fit_control() if control is None else control
     if not isinstance(control, FitControl):
         msg = f"control must come from fit_control(), not {type(control).__name__}."
@@ -100,10 +132,13 @@ def fit_pdf(
     forward = forward_map(data, theory)
     model = pdf_model(precision=control.precision) if model is None else model
     t0_predictions = None if t0 is None else forward.predict(np.asarray(resolve_pdf(t0)(forward.x)))
+    settings = _settings(data, theory, model, control, count, seed, t0)
+    kept = None if checkpoint is None else _checkpoint(checkpoint, resume, settings, data, forward, t0_predictions)
     loaded = time.perf_counter()
     result, drawn, compression = fit_replicas(
-        data, forward, t0_predictions, model, count, seed, control, resolve_pdf("toy"), _shown(progress, data, control)
-    )
+        data, forward, t0_predictions, model, count, seed, control, resolve_pdf("toy"), progress,
+        shown=_shown(data, control), callbacks=callbacks, checkpoint=kept, placement=placement,
+    )  # fmt: skip
     trained = time.perf_counter()
     weights = Weights(
         json.dumps(keras.saving.serialize_keras_object(model)), result.trainable, result.non_trainable,
@@ -114,11 +149,13 @@ def fit_pdf(
         "compression": _compression_error(compression, weights, statuses, data),
         "seconds": {"loading": round(loaded - started, 3), "training": round(trained - loaded, 3)},
     }
+    if result.error is not None:
+        provenance["callback_error"] = f"{type(result.error).__name__}: {result.error}"
     return PDFFit(
         weights=weights,
         statuses=statuses,
         history=_per_point(result, drawn.training),
-        settings=_settings(data, theory, model, control, count, seed, t0),
+        settings=settings,
         provenance=provenance,
         data_values=data.values,
         replica_data=drawn.pseudodata,
@@ -172,18 +209,51 @@ def _find_sources(settings: dict[str, Any], provenance: dict[str, Any], values: 
     return data, forward
 
 
-def _shown(progress: Progress | None, data: Data, control: FitControl) -> Progress | None:
-    """Give ``progress`` chi2 per point instead of the engine's losses."""
-    if progress is None:
-        return None
+def _checkpoint_folder(folder: str | Path) -> Path:
+    """Return where this process keeps its replicas."""
+    place = Path(folder).expanduser()
+    many = jax.process_count()
+    return place / f"process-{jax.process_index()}-of-{many}" if many > 1 else place
+
+
+def _drawn_seed(folder: str | Path | None, resume: bool) -> int:
+    """Draw a seed: that of the fit that is resumed, if there is one; the same in all processes."""
+    facts = stored_facts(_checkpoint_folder(folder)) if folder is not None and resume else None
+    seed = np.random.SeedSequence().generate_state(1)[0] >> 1 if facts is None else facts["seed"]
+    return int(gather({"seed": np.asarray(seed)})[0]["seed"])
+
+
+def _checkpoint(
+    folder: str | Path, resume: bool, settings: dict[str, Any], data: Data, forward: ForwardMap,
+    t0_predictions: np.ndarray | None,
+) -> Checkpoint:  # fmt: skip
+    """Return the checkpoint of this fit; everything that decides its result enters the fingerprint."""
+
+    def rounded(values: np.ndarray | None) -> Any:
+        # Computed values differ in their last digits from machine to machine.
+        return None if values is None else [f"{value:.8e}" for value in values]
+
+    # The folder of a theory may have moved: its content counts. Blocks change no number.
+    decisive = {name: value for name, value in settings.items() if name not in ("theory", "t0")}
+    decisive["control"] = {name: value for name, value in decisive["control"].items() if name != "block_size"}
+    decisive |= {
+        "data": [data.hash, data.request, rounded(data.values)], "tables": forward.hash,
+        "t0": rounded(t0_predictions), "number of processes": jax.process_count(),
+    }  # fmt: skip
+    parts = fingerprint(**decisive)
+    return Checkpoint(_checkpoint_folder(folder), parts, resume=resume, facts={"seed": settings["seed"]})
+
+
+def _shown(data: Data, control: FitControl) -> Callable[[dict[str, float]], dict[str, float]]:
+    """Return the translation of the engine's losses to chi2 per point, for progress and callbacks."""
     inside = max(1.0, control.training_fraction * data.n_data)
     held = data.n_data - inside if inside < data.n_data else inside
 
-    def show(step: int, total: int, metrics: dict[str, float]) -> None:
-        shown = {name: metrics[name] for name in ("running", "members")}
+    def show(metrics: dict[str, float]) -> dict[str, float]:
+        shown = {name: metrics[name] for name in ("running", "members", "seconds")}
         if "loss" in metrics:
             shown |= {"training": metrics["loss"] / inside, "validation": metrics["validation"] / held}
-        progress(step, total, shown)
+        return shown
 
     return show
 

@@ -22,9 +22,11 @@ from partonfit.training import (
     Progress,
     TrainResult,
     check_precision,
+    gather_result,
     initial_states,
     initial_values,
     make_step,
+    my_members,
     optimizer_values,
     run,
     update_with,
@@ -89,6 +91,7 @@ def fit_replicas(
     control: FitControl,
     reference: Any,
     progress: Progress | None,
+    **loop: Any,
 ) -> tuple[TrainResult, Replicas, Compression]:
     """Fit ``count`` replicas of ``model`` to ``data``.
 
@@ -102,18 +105,27 @@ def fit_replicas(
         Keras model from x (x, 1) to x f (x, fitted).
     reference
         A pdf callable on which the compressed chi2 is centred.
+    progress
+        ``progress(step, total, metrics)``.
+    **loop
+        ``callbacks``, ``checkpoint`` and ``placement`` of :func:`partonfit.training.run`.
+
+    Notes
+    -----
+    Of several processes each trains its own replicas, and all get every result.
     """
+    mine = my_members(count)
     precision = control.precision
     check_precision(model, precision)
     covariance = data.covariance(t0)
     data.cholesky(covariance)  # names the dataset when the matrix is singular
     replicas = draw_replicas(data, t0, count, seed, control)
     compression = compress(forward, covariance, reference, to_evolution(), control.compression)
-    members = all_forms(compression, replicas, precision)
+    members = all_forms(compression, Replicas(replicas.pseudodata[mine], replicas.training[mine]), precision)
     with precision_context(precision):
         optimizer = make_optimizer(control)
         values = optimizer_values(optimizer, model)
-        drawn = [initial_values(model, seed, member) for member in range(count)]
+        drawn = [initial_values(model, seed, int(member)) for member in mine]
         trainable, non_trainable = (
             tuple(np.stack(leaves) for leaves in zip(*group, strict=True)) for group in zip(*drawn, strict=True)
         )
@@ -125,5 +137,6 @@ def fit_replicas(
         shared_arrays(compression, precision),
         control.engine(),
         progress,
+        **loop,
     )
-    return result, replicas, compression
+    return gather_result(result, count), replicas, compression

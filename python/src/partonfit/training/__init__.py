@@ -1,6 +1,14 @@
 """The one training engine: stateless Keras on JAX, every member in one compiled program."""
 
+from partonfit.training._callbacks import CSVLogger as CSVLogger
+from partonfit.training._callbacks import TensorBoard as TensorBoard
+from partonfit.training._callbacks import checked_callbacks as checked_callbacks
+from partonfit.training._checkpoint import Checkpoint as Checkpoint
+from partonfit.training._checkpoint import fingerprint as fingerprint
+from partonfit.training._checkpoint import remove_checkpoint as remove_checkpoint
+from partonfit.training._checkpoint import stored_facts as stored_facts
 from partonfit.training._control import EngineControl as EngineControl
+from partonfit.training._devices import ByMember as ByMember
 from partonfit.training._keras import check_precision as check_precision
 from partonfit.training._keras import initial_values as initial_values
 from partonfit.training._keras import optimizer_values as optimizer_values
@@ -10,6 +18,12 @@ from partonfit.training._loop import Progress as Progress
 from partonfit.training._loop import TrainResult as TrainResult
 from partonfit.training._loop import initial_states as initial_states
 from partonfit.training._loop import run as run
+from partonfit.training._processes import connect as connect
+from partonfit.training._processes import disconnect as disconnect
+from partonfit.training._processes import find_place as find_place
+from partonfit.training._processes import gather as gather
+from partonfit.training._processes import gather_result as gather_result
+from partonfit.training._processes import my_members as my_members
 from partonfit.training._state import Evaluation as Evaluation
 from partonfit.training._state import TrainState as TrainState
 from partonfit.training._status import Status as Status

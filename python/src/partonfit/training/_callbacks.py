@@ -152,8 +152,8 @@ def checked_callbacks(callbacks: Any) -> tuple[Callback, ...]:
     for callback in found:
         if not callable(callback):
             msg = (
-                f"A callback must be a function (step, total, metrics), CSVLogger or TensorBoard, not "
-                f"{type(callback).__module__}.{type(callback).__name__}. Callbacks of Keras' own fit() do not work here."
+                "A callback must be a function (step, total, metrics), CSVLogger or TensorBoard of partonfit, not "
+                f"{type(callback).__module__}.{type(callback).__name__}. Those of Keras' own fit() do not work here."
             )
             raise SettingError(msg)
     return found
@@ -162,9 +162,10 @@ def checked_callbacks(callbacks: Any) -> tuple[Callback, ...]:
 class Callbacks:
     """Calls the callbacks in their order, and keeps what the first failing one raised."""
 
-    def __init__(self, callbacks: Iterable[Callback]) -> None:
-        self.callbacks = tuple(callbacks)
+    def __init__(self, callbacks: Iterable[Callback], shown: Callable[[dict], dict] | None = None) -> None:
+        self.callbacks, self.shown = tuple(callbacks), shown or dict
         self.error: Exception | None = None
+        self.words = ""
         self.interrupted = False
 
     @property
@@ -179,7 +180,8 @@ class Callbacks:
                 callback.open(resumed)
 
     def __call__(self, step: int, total: int, metrics: dict[str, float]) -> None:
-        """Call each once."""
+        """Call each once, with the metrics as they are shown."""
+        metrics = self.shown(metrics)
         for callback in self.callbacks:
             try:
                 callback(step, total, dict(metrics))
@@ -198,8 +200,12 @@ class Callbacks:
                     self._failed(callback, -1, error)
 
     def _failed(self, callback: Callback, step: int, error: Exception) -> None:
-        self.error = self.error or error
         name = getattr(callback, "__qualname__", type(callback).__name__)
         when = f"at epoch {step} and ended the fit; the best so far is kept" if step >= 0 else "at the end"
-        msg = f"The callback {name} raised {type(error).__name__}: {error} ({when})."
-        warnings.warn(msg, RuntimeWarning, stacklevel=2)
+        if self.error is None:
+            self.error, self.words = error, f"The callback {name} raised {type(error).__name__}: {error} ({when})."
+
+    def warn(self) -> None:
+        """Say what one of them raised, once everything is safe."""
+        if self.error is not None:
+            warnings.warn(self.words, RuntimeWarning, stacklevel=4)

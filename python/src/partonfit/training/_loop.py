@@ -24,6 +24,7 @@ from partonfit.training._callbacks import Callback, Callbacks
 from partonfit.training._checkpoint import Checkpoint
 from partonfit.training._control import EngineControl
 from partonfit.training._devices import ByMember
+from partonfit.training._pace import Block, Metrics, Pace, write_rows
 from partonfit.training._program import make_program
 from partonfit.training._record import Record
 from partonfit.training._state import TrainState, Values
@@ -34,7 +35,6 @@ Progress = Callback
 """``progress(step, total, metrics)``, called on the caller's thread."""
 
 _REPORT_SECONDS = 0.2
-_FIRST_STEPS = 16
 
 
 @dataclass(frozen=True)
@@ -72,15 +72,6 @@ class TrainResult:
     error: Exception | None = None
 
 
-@dataclass
-class _Block:
-    """Members that go through the program together; ``index`` is -1 for padding and ended ones."""
-
-    index: np.ndarray
-    states: TrainState
-    members: Any
-
-
 def initial_states(trainable: Values, non_trainable: Values, optimizer: Values) -> TrainState:
     """Return the states before the first step, from stacked (member, ...) values."""
     count = len(trainable[0]) if trainable else 0
@@ -111,6 +102,7 @@ def run(
     callbacks: Iterable[Callback] = (),
     checkpoint: Checkpoint | None = None,
     placement: Any = None,
+    shown: Callable[[dict[str, float]], dict[str, float]] | None = None,
 ) -> TrainResult:
     """Train every member until it ends.
 
@@ -137,6 +129,8 @@ def run(
     placement
         Where everything lies (see :mod:`partonfit.training._devices`); ``None`` divides the members
         over all local devices.
+    shown
+        Translates the metrics before progress and callbacks get them.
 
     Notes
     -----
@@ -146,14 +140,15 @@ def run(
     """
     with precision_context(control.precision):
         placement = placement or ByMember()
-        loop = _Loop(
-            states, control, placement, checkpoint, Callbacks(callbacks), Callbacks([progress] if progress else [])
-        )
+        told = Callbacks(callbacks, shown), Callbacks([progress] if progress else [], shown)
+        loop = _Loop(states, control, placement, checkpoint, *told)
         try:
             loop.open()
             loop.train(make_program(step, control.steps_per_dispatch), members, shared)
         finally:
             loop.callbacks.close()
+        for each in told:
+            each.warn()
         return loop.result()
 
 
@@ -170,10 +165,10 @@ class _Loop:
         self.count = len(self.store.status)
         self.size = placement.block_size(control.block_size, self.count)
         self.record = Record(control.record_every, self.count)
-        self.blocks: list[_Block] = []
+        self.blocks: list[Block] = []
         self.interrupted = False
         self.compilations = 0
-        self.began, self.shown = time.monotonic(), -np.inf
+        self.metrics, self.shown = Metrics(control.epochs), -np.inf
 
     def open(self) -> None:
         """Take over a checkpoint, or write the first: what cannot be written is found before the work."""
@@ -217,10 +212,10 @@ class _Loop:
 
     def rounds(self, compiled: Callable, members: Any, shared: Any) -> None:
         """Advance all blocks, round by round."""
-        pace = _Pace(self.control.steps_per_dispatch)
+        pace = Pace(self.control.steps_per_dispatch)
         workers = self.placement.workers
 
-        def advance(block: _Block, count: int) -> tuple[dict[str, np.ndarray], float]:
+        def advance(block: Block, count: int) -> tuple[dict[str, np.ndarray], float]:
             with precision_context(self.control.precision):
                 begun = time.perf_counter()
                 steps = self.placement.put_shared(np.int32(count))
@@ -284,7 +279,7 @@ class _Loop:
             self.keep(self.blocks)
             self.blocks = self.pack(np.concatenate(living), members)
 
-    def pack(self, index: np.ndarray, members: Any) -> list[_Block]:
+    def pack(self, index: np.ndarray, members: Any) -> list[Block]:
         """Return full blocks of these members; the last one is filled with ended copies of its last."""
         blocks = []
         for start in range(0, len(index), self.size):
@@ -295,16 +290,16 @@ class _Loop:
             chosen.status[len(rows) :] = Status.FINISHED
             mine = self.placement.put(jax.tree.map(lambda a, t=take: a[t], members))
             numbers = np.concatenate([rows, np.full(padding, -1)])
-            blocks.append(_Block(numbers, self.placement.put(chosen), mine))
+            blocks.append(Block(numbers, self.placement.put(chosen), mine))
         return blocks
 
-    def keep(self, blocks: list[_Block], which: np.ndarray | None = None) -> None:
+    def keep(self, blocks: list[Block], which: np.ndarray | None = None) -> None:
         """Copy the states of the blocks' members to the host."""
         for block in blocks:
             columns = np.flatnonzero(block.index >= 0 if which is None else which)
             if columns.size:
                 rows = block.index[columns]
-                _write(self.store, block.states, rows, columns)
+                write_rows(self.store, block.states, rows, columns)
 
     def save(self) -> None:
         """Write a checkpoint, if one is wanted."""
@@ -316,30 +311,12 @@ class _Loop:
         clock = time.monotonic()
         if self.progress.callbacks and not self.stopped and (now or clock - self.shown >= _REPORT_SECONDS):
             self.shown = clock
-            self.progress(*self.metrics())
+            self.progress(*self.metrics(self.store, self.blocks))
 
     def notify(self) -> None:
         """Call the callbacks."""
         if self.callbacks.callbacks and not self.stopped:
-            self.callbacks(*self.metrics())
-
-    def metrics(self) -> tuple[int, int, dict[str, float]]:
-        """Return what is told to progress and callbacks."""
-        small = _Small.of(self.store)
-        for block in self.blocks:
-            columns = np.flatnonzero(block.index >= 0)
-            _write(small, _Small.of(block.states), block.index[columns], columns)
-        running = small.status == Status.RUNNING
-        known = np.isfinite(small.best_loss) & np.isfinite(small.best_validation)
-        metrics = {
-            "running": float(running.sum()), "members": float(self.count), "seconds": time.monotonic() - self.began,
-        }  # fmt: skip
-        if known.any():
-            metrics["loss"] = float(np.median(small.best_loss[known]))
-            metrics["validation"] = float(np.median(small.best_validation[known]))
-        # All have ended but are not collected yet, or there is nothing left to do: the end.
-        step = int(small.epoch[running].mean()) if running.any() else self.control.epochs
-        return step, self.control.epochs, metrics
+            self.callbacks(*self.metrics(self.store, self.blocks))
 
     def result(self) -> TrainResult:
         """Return what training leaves."""
@@ -367,56 +344,5 @@ class _Loop:
         )
 
 
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True)
-class _Small:
-    """The few numbers of each member that progress is made of."""
-
-    epoch: Any
-    status: Any
-    best_loss: Any
-    best_validation: Any
-
-    @classmethod
-    def of(cls, states: TrainState) -> _Small:
-        picked = (states.epoch, states.status, states.best_loss, states.best_validation)
-        return cls(*(np.array(values) for values in picked))
-
-
-class _Pace:
-    """How many steps to make before looking up again: about a second for all blocks together.
-
-    One dispatch takes between 50 ms, so that starting it costs little, and half a second, after which
-    an interrupt is heard.
-    """
-
-    def __init__(self, capacity: int) -> None:
-        self.capacity = capacity
-        self.next = min(_FIRST_STEPS, capacity)
-        self.seconds: float | None = None
-
-    def learn(self, seconds: float) -> None:
-        """Take note of the seconds per step of the round that has ended."""
-        self.seconds = seconds
-
-    def steps(self, blocks: int, workers: int) -> int:
-        """Return the steps of the next round."""
-        if self.seconds is not None:
-            wanted = min(max(1.0 * min(workers, blocks) / blocks, 0.05), 0.5)
-            fitting = int(wanted / max(self.seconds, 1e-9))
-            # A first round that was slow by accident or by a cold cache says little: grow in steps.
-            self.next = max(1, min(fitting, 8 * self.next, self.capacity))
-        return self.next
-
-
 def _as_numpy(tree: Any) -> Any:
     return jax.tree.map(np.asarray, tree)
-
-
-def _write(target: Any, source: Any, rows: np.ndarray, columns: np.ndarray) -> None:
-    """Copy ``columns`` of the source's leaves into ``rows`` of the target's."""
-
-    def put(to: np.ndarray, values: Any) -> None:
-        to[rows] = np.asarray(values)[columns]
-
-    jax.tree.map(put, target, source)
