@@ -38,20 +38,20 @@ class Problem:
     fresh
         Values of all meters at the beginning of an epoch.
     batch_size
-        Samples per update.
+        Samples per update and per part of the validation data (``None``: all).
     shuffle
         Whether each epoch visits the samples in a new order.
-    averaged
-        ``averaged(trainable, optimizer)``: the weights that training leaves (moving averages, where
+    finalised
+        ``finalised(trainable, optimizer)``: the weights that training leaves (moving averages, where
         the optimizer keeps them).
     """
 
     loss: BatchLoss
     meters: tuple[Meter, ...]
     fresh: Values
-    batch_size: int
+    batch_size: int | None
     shuffle: bool
-    averaged: Callable[[Values, Values], Values]
+    finalised: Callable[[Values, Values], Values]
 
 
 def overlay(shared: Any, own: Any) -> Any:
@@ -59,7 +59,7 @@ def overlay(shared: Any, own: Any) -> Any:
     return jax.tree.map(lambda mine, theirs: theirs if mine is None else mine, own, shared, is_leaf=lambda v: v is None)
 
 
-def over_batches(body: Callable, carry: Any, data: Any, size: int, key: Any = None) -> Any:
+def over_batches(body: Callable, carry: Any, data: Any, size: int | None, key: Any = None) -> Any:
     """Return ``carry`` after ``body(carry, batch, number) -> carry`` over all batches of ``data``.
 
     Parameters
@@ -67,11 +67,12 @@ def over_batches(body: Callable, carry: Any, data: Any, size: int, key: Any = No
     data
         Pytree of arrays (sample, ...).
     size
-        Samples per batch; the last batch holds what is left.
+        Samples per batch (``None``: all); the last batch holds what is left.
     key
         Draws the order of the samples (``None``: as they are).
     """
     samples = jax.tree.leaves(data)[0].shape[0]
+    size = min(size or samples, samples)
     full, rest = divmod(samples, size)
     if full + (rest > 0) == 1:
         return body(carry, data, 0)  # one batch of everything: the order does not matter
@@ -116,7 +117,7 @@ def make_epoch_step(problem: Problem, update: Update, control: EngineControl) ->
         trainable, non_trainable, optimizer, meters = over_batches(
             learn, begin, data, problem.batch_size, order if problem.shuffle else None
         )
-        kept = problem.averaged(trainable, optimizer)
+        kept = problem.finalised(trainable, optimizer)
         measured = meter_results(problem.meters, meters)
         loss = monitored = measured.pop("loss")
         if shared["validation"] is not None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax.numpy as jnp
 import keras
 import numpy as np
 
@@ -127,20 +128,26 @@ def fresh_optimizer(optimizer: Any) -> keras.optimizers.Optimizer:
     SettingError
         When Keras knows no such optimizer.
     """
+    if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
+        msg = "LossScaleOptimizer is for float16, which is not offered: give its inner optimizer."
+        raise SettingError(msg)
     if isinstance(optimizer, keras.optimizers.Optimizer):
         config = optimizer.get_config()
         schedule = getattr(optimizer, "_learning_rate", None)
         if isinstance(schedule, keras.optimizers.schedules.LearningRateSchedule):
             config["learning_rate"] = schedule  # a user's own schedule need not be registered with Keras
-        return type(optimizer).from_config(config)
+        made = type(optimizer).from_config(config)
+        for name in ("_exclude_from_weight_decay", "_exclude_from_weight_decay_pattern"):
+            if hasattr(optimizer, name):  # not part of the configuration
+                setattr(made, name, getattr(optimizer, name))
+        return made
     try:
-        made = keras.optimizers.get(optimizer)
+        return keras.optimizers.get(optimizer)
     except (ValueError, TypeError) as error:
         msg = (
             f"optimizer: Keras knows no optimizer {optimizer!r}. Give the name of one, or a keras.optimizers.Optimizer."
         )
         raise SettingError(msg) from error
-    return made
 
 
 def optimizer_values(optimizer: keras.optimizers.Optimizer, model: keras.Model) -> Values:
@@ -152,23 +159,37 @@ def optimizer_values(optimizer: keras.optimizers.Optimizer, model: keras.Model) 
 def update_with(optimizer: keras.optimizers.Optimizer) -> Any:
     """Return the pure update rule of a built Keras optimizer (gradient clipping included)."""
 
+    # Keras divides by it, because its own fit() multiplies the loss.
+    scale = optimizer.loss_scale_factor
+
     def update(gradients: Values, trainable: Values, values: Values) -> tuple[Values, Values]:
+        if scale is not None:
+            gradients = tuple(g * scale for g in gradients)
         new_trainable, new_values = optimizer.stateless_apply(list(values), list(gradients), list(trainable))
-        return tuple(new_trainable), tuple(new_values)
+        return like(new_trainable, trainable), like(new_values, values)
 
     return update
 
 
-def averaged_with(optimizer: keras.optimizers.Optimizer) -> Any:
-    """Return ``averaged(trainable, optimizer values)``: the weights that Keras leaves when training ends.
+def finalised_with(optimizer: keras.optimizers.Optimizer) -> Any:
+    """Return ``finalised(trainable, optimizer values)``: the weights that Keras leaves when training ends.
 
-    These are the moving averages of an optimizer with ``use_ema``, and otherwise the weights.
+    They differ from the weights in training where the optimizer keeps averages (``use_ema``).
     """
-    if not optimizer.use_ema:
-        return lambda trainable, values: trainable
-    places = {id(v): i for i, v in enumerate(optimizer.variables)}
-    averages = [places[id(v)] for v in optimizer._model_variables_moving_average]
-    return lambda trainable, values: tuple(values[i] for i in averages)
+    variables = list(optimizer._trainable_variables)
+
+    def finalised(trainable: Values, values: Values) -> Values:
+        mapping = [*zip(variables, trainable, strict=True), *zip(optimizer.variables, values, strict=True)]
+        with keras.StatelessScope(mapping) as scope:
+            optimizer.finalize_variable_values(variables)
+        return tuple(scope.get_current_value(v) for v in variables)
+
+    return finalised
+
+
+def like(new: Any, old: Values) -> Values:
+    """Return ``new`` in the types of ``old``: a scan needs them to stay."""
+    return tuple(jnp.asarray(a, dtype=b.dtype) for a, b in zip(new, old, strict=True))
 
 
 def write_back(model: keras.Model, trainable: Values, non_trainable: Values) -> None:

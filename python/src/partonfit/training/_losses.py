@@ -17,7 +17,7 @@ import keras
 from jax.extend.core import get_opaque_trace_state
 
 from partonfit._errors import SettingError
-from partonfit.training._keras import is_seed_state
+from partonfit.training._keras import is_seed_state, like
 from partonfit.training._metrics import Meter, update_meters
 from partonfit.training._outputs import as_list, by_output, output_names
 from partonfit.training._state import Values
@@ -111,7 +111,7 @@ def supervised_loss(model: keras.Model, losses: Any, meters: tuple[Meter, ...]) 
                     total = total + loss(truth, guess, sample_weight=masked_weight(each, mask, loss.reduction))
         total = scalar(total)
         updated_meters = update_meters(meters, values, total, mask, batch, (y, outputs))
-        return total, (updated, updated_meters)
+        return total, (like(updated, non_trainable), updated_meters)
 
     return batch_loss
 
@@ -139,16 +139,11 @@ def call(
         list(trainable), list(non_trainable), x, return_losses=True, **_training(model, training)
     )
     outputs, updated, losses = called
-    return outputs, like(updated, non_trainable), [jnp.sum(each) for each in losses]
+    return outputs, tuple(updated), [jnp.sum(each) for each in losses]
 
 
 def _training(model: keras.Model, training: bool) -> dict[str, bool]:
     return {"training": training} if model._call_has_training_arg else {}
-
-
-def like(new: Any, old: Values) -> Values:
-    """Return ``new`` in the types of ``old``: a scan needs them to stay."""
-    return tuple(jnp.asarray(a, dtype=jnp.asarray(b).dtype) for a, b in zip(new, old, strict=True))
 
 
 def scalar(value: Any) -> Any:
@@ -184,13 +179,18 @@ class _Predict:
         self._trainable, self._non_trainable = trainable, non_trainable
         self._outside = get_opaque_trace_state(convention="flax")
         self._first: tuple[Values, list[Any]] | None = None
-        self._most_losses = 0
+        self._most_losses, self._moves = 0, False
 
     def __call__(self, x: Any) -> Any:
         outputs, updated, losses = call(self._model, self._trainable, self._non_trainable, x, self._training)
+        variables = self._model.non_trainable_variables
+        self._moves |= any(
+            new is not old and not is_seed_state(v)
+            for v, new, old in zip(variables, updated, self._non_trainable, strict=True)
+        )
         self._most_losses = max(self._most_losses, len(losses))
         if self._first is None and get_opaque_trace_state(convention="flax") == self._outside:
-            self._first = (updated, losses)
+            self._first = (like(updated, self._non_trainable), losses)
         return outputs
 
     def own_losses(self) -> list[Any]:
@@ -208,9 +208,9 @@ class _Predict:
         """Return the non-trainable values after the batch."""
         if self._first is not None:
             return self._first[0]
+        if self._moves:
+            self._refuse("changes values of its own when called (moving averages of BatchNormalization)")
         variables = self._model.non_trainable_variables
-        if self._training and any(not is_seed_state(v) and _moves(self._model, v) for v in variables):
-            self._refuse("keeps moving averages (BatchNormalization)")
         return tuple(
             value + jnp.asarray([0, _SEED_STRIDE], value.dtype) if is_seed_state(v) else value
             for v, value in zip(variables, self._non_trainable, strict=True)
@@ -222,13 +222,3 @@ class _Predict:
             "transformation. Call it once outside, on the batch that these values should be taken from."
         )
         raise SettingError(msg)
-
-
-def _moves(model: keras.Model, variable: Any) -> bool:
-    """Whether calls of the model change ``variable``: it belongs to a layer that is trained."""
-    owners = [
-        layer
-        for layer in model._flatten_layers(include_self=True, recursive=True)
-        if any(v is variable for v in layer._non_trainable_variables)
-    ]
-    return any(layer.trainable and isinstance(layer, keras.layers.BatchNormalization) for layer in owners)

@@ -20,7 +20,7 @@ from partonfit.training._checkpoint import Checkpoint, fingerprint
 from partonfit.training._control import EngineControl
 from partonfit.training._devices import ByMember
 from partonfit.training._keras import (
-    averaged_with,
+    finalised_with,
     check_precision,
     fresh_optimizer,
     initial_values,
@@ -47,7 +47,8 @@ class Training:
     status
         How each member ended (:class:`Status`).
     loss, validation
-        (member,) of the weights that were kept; without validation data both are the loss.
+        (member,) of the epoch whose weights were kept, as in ``history``; without validation data
+        both are the loss. NaN where there is none.
     epoch, best_epoch
         (member,) epochs made, and the epoch whose weights were kept (-1: none).
     history
@@ -77,22 +78,37 @@ class Training:
     _forward: Callable = field(repr=False)
 
     @property
-    def members(self) -> int:
-        """Number of members."""
-        return len(self.status)
+    def usable(self) -> np.ndarray:
+        """(member,) whether a member ended well: index for what :meth:`predict` returns."""
+        return np.array([status.usable for status in self.status])
 
     def values(self, member: int = 0) -> tuple[Values, Values]:
         """Return the trained (trainable, non-trainable) values of one member, in Keras' order."""
         return tuple(tuple(leaf[member] for leaf in group) for group in self._values)  # pyright: ignore[reportReturnType]
 
     def predict(self, x: Any) -> Any:
-        """Return the outputs (member, sample, ...) of all members at ``x`` (an array, or a dict or list of arrays)."""
+        """Return the outputs (member, sample, ...) of all members at ``x`` (an array, or a dict or list of arrays).
+
+        A member that never had finite weights to keep (``best_epoch`` is -1) gives NaN.
+        """
         with precision_context(self.precision):
             x = jax.tree.map(lambda a: _as_array(a, self.precision), x)
             return jax.tree.map(np.asarray, self._forward(*self._values, x))
 
     def write_back(self, member: int = 0) -> keras.Model:
-        """Give the model the trained values of ``member``, for ``save()`` or ``predict()``, and return it."""
+        """Give the model the trained values of ``member``, for ``save()`` or ``predict()``, and return it.
+
+        Raises
+        ------
+        SettingError
+            When there is no such member, or it has no trained weights.
+        """
+        if whole("member", member, least=0) >= len(self.status):
+            msg = f"There is no member {member}: members are numbered 0 to {len(self.status) - 1}."
+            raise SettingError(msg)
+        if self.best_epoch[member] < 0:
+            msg = f"Member {member} has no trained weights: it {self.status[member].sentence(int(self.epoch[member]))}."
+            raise SettingError(msg)
         with precision_context(self.precision):
             write_back(self._model, *self.values(member))
         return self._model
@@ -229,40 +245,57 @@ def train(
     True
     """
     members = whole("members", members, least=1)
+    if checkpoint is not None and seed is None:
+        msg = "A training with a checkpoint needs a seed: a resumed one must draw the same numbers."
+        raise SettingError(msg)
     seed = int(np.random.SeedSequence().generate_state(1)[0] >> 1) if seed is None else _seeds.checked_seed(seed)
     if initial not in ("draw", "model"):
         msg = f"initial must be 'draw' or 'model', not {initial!r}."
         raise SettingError(msg)
+    if batch_size is not None:
+        whole("batch_size", batch_size, least=1)
     placement, callbacks = ByMember(devices), checked_callbacks(callbacks)
-    functional = is_function(loss)
-    _build(model, data, functional)
+    _build(model, data, is_function(loss))
     precision = precision or precision_of(model)
     control = EngineControl(
         epochs=epochs, patience=patience, min_delta=min_delta, keep=keep, precision=precision,
         block_size=block_size or (1 if members == 1 else None), record_every=record_every,
     )  # fmt: skip
     check_precision(model, precision)
-    given = samples(data, validation, member_data, members, precision, supervised=not functional)
-    size = given.count if batch_size is None else min(whole("batch_size", batch_size, least=1), given.count)
+    given = samples(data, validation, member_data, members, precision, supervised=not is_function(loss))
     with precision_context(precision):
         rule = fresh_optimizer(optimizer)
         values = optimizer_values(rule, model)
-        problem = _problem(model, loss, metrics, given, size, shuffle, rule, precision)
+        problem = _problem(model, loss, metrics, given, batch_size, shuffle, rule, precision)
         states = _states(model, values, members, seed, initial)
-        keys = jax.vmap(lambda m: jax.random.key_data(jax.random.fold_in(_seeds.key(seed, "training"), m)))(
-            np.arange(members)
-        )
+        own = {"key": _keys(members, seed)} | given.members
     store = None
     if checkpoint is not None:
-        settings = repr((control, size, shuffle, initial, members, seed, str(rule.get_config())))
-        parts = fingerprint(settings=settings, data=given.shared, member_data=given.members, model=model.to_json())
+        settings = repr((control, batch_size, shuffle, seed, str(rule.get_config()), _described(loss)))
+        weights = _content((states.trainable, states.non_trainable))
+        parts = fingerprint(settings=settings, data=_content((given.shared, given.members)), weights=weights)
         store = Checkpoint(checkpoint, parts, resume=resume)
+    step = make_epoch_step(problem, update_with(rule), control)
     result = run(
-        make_epoch_step(problem, update_with(rule), control),
-        states, {"key": np.asarray(keys)} | given.members, given.shared, control, progress,
-        callbacks=callbacks, checkpoint=store, placement=placement,
-    )  # fmt: skip
+        step, states, own, given.shared, control, progress, callbacks=callbacks, checkpoint=store, placement=placement
+    )
     return _training(model, result, seed, precision)
+
+
+def _keys(members: int, seed: int) -> np.ndarray:
+    """Return the random key (member, 2) of each member, for the order of samples and for loss functions."""
+    root = _seeds.key(seed, "training")
+    return np.asarray(jax.vmap(lambda m: jax.random.key_data(jax.random.fold_in(root, m)))(np.arange(members)))
+
+
+def _content(tree: Any) -> bytes:
+    leaves, structure = jax.tree.flatten(tree)
+    return b"".join([str(structure).encode(), *(f"{a.dtype}{a.shape}".encode() + a.tobytes() for a in leaves)])
+
+
+def _described(loss: Any) -> str:
+    """Return what is the same for the same loss in another process."""
+    return str(loss.get_config()) if isinstance(loss, keras.losses.Loss) else getattr(loss, "__qualname__", str(loss))
 
 
 def _build(model: keras.Model, data: Any, functional: bool) -> None:
@@ -282,7 +315,14 @@ def _build(model: keras.Model, data: Any, functional: bool) -> None:
 
 
 def _problem(
-    model: keras.Model, loss: Any, metrics: Any, given: Samples, size: int, shuffle: bool, rule: Any, precision: str
+    model: keras.Model,
+    loss: Any,
+    metrics: Any,
+    given: Samples,
+    size: int | None,
+    shuffle: bool,
+    rule: Any,
+    precision: str,
 ) -> Problem:
     meters = (loss_meter(precision),)
     if is_function(loss):
@@ -300,7 +340,7 @@ def _problem(
             outputs = _shapes(model, x)
             meters += keras_meters(metrics, model, outputs, y, precision)
         batch_loss = supervised_loss(model, losses, meters)
-    return Problem(batch_loss, meters, first_values(meters), size, shuffle, averaged_with(rule))
+    return Problem(batch_loss, meters, first_values(meters), size, shuffle, finalised_with(rule))
 
 
 def _shapes(model: keras.Model, x: Any) -> Any:
@@ -323,6 +363,18 @@ def _as_array(leaf: Any, precision: str) -> np.ndarray:
     return array.astype(precision) if array.dtype.kind == "f" else array
 
 
+def _trained(result: TrainResult) -> tuple[Values, Values]:
+    """Return the kept values, NaN for members without any: initial weights must not pass for trained ones."""
+    lost = result.best_epoch < 0
+
+    def blank(leaf: np.ndarray) -> np.ndarray:
+        return np.where(lost.reshape(-1, *(1,) * (leaf.ndim - 1)), np.nan, leaf) if leaf.dtype.kind == "f" else leaf
+
+    return jax.tree.map(blank, (result.trainable, result.non_trainable)) if lost.any() else (
+        result.trainable, result.non_trainable
+    )  # fmt: skip
+
+
 def _training(model: keras.Model, result: TrainResult, seed: int, precision: str) -> Training:
     one = lambda trainable, non_trainable, x: call(model, trainable, non_trainable, x, False)[0]  # noqa: E731
     training = Training(
@@ -337,8 +389,9 @@ def _training(model: keras.Model, result: TrainResult, seed: int, precision: str
         compilations=result.compilations,
         error=result.error,
         _model=model,
-        _values=(result.trainable, result.non_trainable),
+        _values=_trained(result),
         _forward=jax.jit(jax.vmap(one, in_axes=(0, 0, None))),
     )
-    training.write_back(0)
+    if training.best_epoch[0] >= 0:
+        training.write_back(0)
     return training
