@@ -260,7 +260,7 @@ def test_linear_and_nonlinear_parts_make_the_whole():
     np.testing.assert_allclose(compiled, whole[~forward.linear], rtol=1e-5)
 
 
-def test_quadratic_tables_are_refused_by_the_fit_only():
+def test_quadratic_tables_predict_at_once_but_are_reduced_for_a_fit():
     data, theory, _ = setup("NULL", quadratic=True)
     forward = forward_map(data, theory)
     assert np.isfinite(forward.predict(pdf(forward.x))).all()

@@ -6,7 +6,8 @@ Linear tables are rows of one matrix; quadratic ones stay as blocks. Rows then c
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -15,6 +16,10 @@ import numpy as np
 from partonfit._errors import TheoryError
 from partonfit._vocabulary import EVOLUTION
 from partonfit.theory._operations import OPERATIONS
+from partonfit.theory._reduction import Reduction, reduce_rows
+
+SAME_X = 1e-10
+"""Relative difference below which two grid points are one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,6 +86,8 @@ class ForwardMap:
         Scale of the PDF [GeV].
     hash
         SHA-256 over the tables used.
+    reduction
+        The quadratic rows in the short form that a fit uses, made by :meth:`reduced`.
     """
 
     x: np.ndarray
@@ -92,6 +99,7 @@ class ForwardMap:
     linear: np.ndarray = field(repr=False)
     q0: float
     hash: str
+    reduction: Reduction | None = field(default=None, repr=False)
 
     @property
     def n_data(self) -> int:
@@ -141,40 +149,95 @@ class ForwardMap:
                 result[group.points[chosen]] += self.matrix[position[operand[chosen]]]
         return result
 
-    def nonlinear_matrix(self) -> np.ndarray:
-        """Return the rows (row, 14, x) that the points that are not linear in the PDF are made of.
+    def on(self, x: np.ndarray) -> ForwardMap:
+        """Return the same map on a larger grid.
+
+        Parameters
+        ----------
+        x
+            Momentum fractions (x,), ascending, that contain those of the map up to rounding.
 
         Raises
         ------
         TheoryError
-            When one of those points needs a table quadratic in the PDF.
+            When a point of the map is missing in ``x``.
         """
-        if np.isin(self._nonlinear_rows, self.linear_rows, invert=True).any():
-            msg = (
-                "Some data points need tables that are quadratic in the PDF (hadron collisions). Predictions "
-                "and chi2 take them; the fit does not yet. Leave those datasets out."
-            )
-            raise TheoryError(msg)
-        return self.matrix[np.searchsorted(self.linear_rows, self._nonlinear_rows)]
+        columns = columns_of(x, self.x)
+        matrix = np.zeros((len(self.matrix), len(EVOLUTION), len(x)))
+        matrix[:, :, columns] = self.matrix
+        quadratic = tuple(replace(block, x_index=columns[block.x_index]) for block in self.quadratic)
+        return replace(self, x=x, matrix=matrix, quadratic=quadratic, reduction=None)
 
-    def nonlinear_points(self, rows: Any) -> Any:
-        """Return the points that are not linear in the PDF (..., point) from their rows (..., row).
+    def reduced(self, reference: np.ndarray, completion: np.ndarray, tolerance: float = 1e-3) -> ForwardMap:
+        """Return the map with its quadratic rows also in the short form that a fit uses.
+
+        Predictions stay exact; :meth:`nonlinear_matrix` and :meth:`nonlinear_points` take the short form.
 
         Parameters
         ----------
-        rows
+        reference
+            x f (14, x) on the grid of the map: a PDF of typical size.
+        completion
+            (14, fitted) matrix from the fitted combinations to the evolution basis.
+        tolerance
+            Error of a row in units of its size, as root mean squares over smooth PDFs like the reference.
+        """
+        if not self.quadratic:
+            return self
+        return replace(self, reduction=reduce_rows(self.quadratic, self.x, reference, completion, tolerance))
+
+    def nonlinear_matrix(self) -> np.ndarray:
+        """Return linear features (feature, 14, x) from which the points follow that are not linear in the PDF.
+
+        They are the linear rows that those points combine, then the legs of the quadratic ones.
+
+        Raises
+        ------
+        TheoryError
+            When one of those points needs a table quadratic in the PDF and the map is not :meth:`reduced`.
+        """
+        rows = self._nonlinear_rows
+        straight = rows[np.isin(rows, self.linear_rows)]
+        matrix = self.matrix[np.searchsorted(self.linear_rows, straight)]
+        if len(straight) == len(rows):
+            return matrix
+        if self.reduction is None:
+            msg = "Some data points need tables that are quadratic in the PDF. Call reduced() on the map first."
+            raise TheoryError(msg)
+        return np.concatenate([matrix, self.reduction.legs])
+
+    def nonlinear_points(self, features: Any) -> Any:
+        """Return the points that are not linear in the PDF (..., point) from their features (..., feature).
+
+        Parameters
+        ----------
+        features
             :meth:`nonlinear_matrix` applied to x f; NumPy or JAX.
 
         Returns
         -------
         array
-            The points in the order of ``np.flatnonzero(~linear)``; a pure function of ``rows``.
+            The points in the order of ``np.flatnonzero(~linear)``; a pure function of ``features``.
         """
-        xp = rows.__array_namespace__()
+        xp = features.__array_namespace__()
+        rows = features
+        if self.reduction is not None:
+            straight, place = self._row_places
+            parts = [features[..., :straight], self.reduction.evaluate(features[..., straight:])]
+            rows = _picked(xp.concatenate(parts, axis=-1), place)
         groups = self._nonlinear_groups
-        parts = [OPERATIONS[group.operation].apply(*(rows[..., operand] for operand in group.rows)) for group in groups]
+        parts = [OPERATIONS[g.operation].apply(*(_picked(rows, operand) for operand in g.rows)) for g in groups]
         order = np.argsort(np.concatenate([group.points for group in groups]))
-        return xp.concatenate(parts, axis=-1)[..., order]
+        return _picked(xp.concatenate(parts, axis=-1), order)
+
+    @cached_property
+    def _row_places(self) -> tuple[int, np.ndarray]:
+        """Number of linear rows among the nonlinear ones, and where each of these stands once rows are made."""
+        rows = self._nonlinear_rows
+        straight = rows[np.isin(rows, self.linear_rows)]
+        made = np.concatenate([straight, self.reduction.rows if self.reduction else []]).astype(int)
+        sequence = np.argsort(made)
+        return len(straight), sequence[np.searchsorted(made[sequence], rows)]
 
     @cached_property
     def _nonlinear_rows(self) -> np.ndarray:
@@ -195,3 +258,30 @@ class ForwardMap:
     @cached_property
     def _order(self) -> np.ndarray:
         return np.argsort(np.concatenate([group.points for group in self.groups]))
+
+
+def _picked(array: Any, index: np.ndarray) -> Any:
+    """Return array[..., index]; neighbours as a slice, whose gradient needs no scatter in compiled code."""
+    first, count = int(index[0]), len(index)
+    if not np.array_equal(index, np.arange(first, first + count)):
+        return array[..., index]
+    return array if count == array.shape[-1] else array[..., first : first + count]
+
+
+def columns_of(x: np.ndarray, own: np.ndarray) -> np.ndarray:
+    """Return the columns of the grid ``x`` (ascending) that the points ``own`` are, up to rounding."""
+    right = np.clip(np.searchsorted(x, own), 0, len(x) - 1)
+    left = np.maximum(right - 1, 0)
+    found = np.where(np.abs(x[left] - own) < np.abs(x[right] - own), left, right)
+    lost = np.flatnonzero(np.abs(x[found] / own - 1) > SAME_X)
+    if len(lost):
+        msg = f"The grid lacks the point x = {own[lost[0]]:g}, which a table needs. Take the union of the grids."
+        raise TheoryError(msg)
+    return found
+
+
+def union_grid(grids: Iterable[np.ndarray]) -> np.ndarray:
+    """Return all points of several grids, ascending; points that differ by rounding are one."""
+    points = np.sort(np.concatenate(list(grids)))
+    new = np.concatenate([[True], np.diff(points) > SAME_X * points[1:]])
+    return points[new]

@@ -15,12 +15,10 @@ import numpy as np
 from partonfit._errors import TheoryError
 from partonfit._vocabulary import EVOLUTION
 from partonfit.data import Data, Dataset
-from partonfit.theory._forward import ForwardMap, PointGroup, QuadraticRows
+from partonfit.theory._forward import ForwardMap, PointGroup, QuadraticRows, columns_of, union_grid
 from partonfit.theory._operations import OPERATIONS, operation
 from partonfit.theory._tables import FKTable, channel_rows
 from partonfit.theory._theory import Theory
-
-_SAME_X = 1e-10  # relative difference below which two grid points are one
 
 
 def table_names(datasets: Iterable[Dataset]) -> tuple[str, ...]:
@@ -57,7 +55,7 @@ def forward_map(data: Data | Sequence[Dataset], theory: Theory) -> ForwardMap:
     theory.check(names)
     tables = {name: theory.table(name) for name in names}
     q0 = _common_scale(tables.values())
-    x = _union([table.x for table in tables.values()])
+    x = union_grid(table.x for table in tables.values())
     builder = _Builder(x, theory)
     groups, linear, start = [], [], 0
     for dataset in datasets:
@@ -110,7 +108,7 @@ class _Builder:
             raise TheoryError(msg)
         rows = np.arange(self.n_rows, self.n_rows + len(chosen))
         self.n_rows += len(chosen)
-        columns = _columns(self.x, table.x)
+        columns = columns_of(self.x, table.x)
         if table.linear:
             full = np.zeros((len(chosen), len(EVOLUTION), len(self.x)))
             flavours = [EVOLUTION.index(name) for name in table.flavours]
@@ -192,19 +190,6 @@ def _common_scale(tables: Iterable[FKTable]) -> float:
             msg = f"Tables start at different scales: {first} at Q0 = {q0:g} GeV, {name} at {other:g} GeV."
             raise TheoryError(msg)
     return q0
-
-
-def _union(grids: list[np.ndarray]) -> np.ndarray:
-    points = np.sort(np.concatenate(grids))
-    new = np.concatenate([[True], np.diff(points) > _SAME_X * points[1:]])
-    return points[new]
-
-
-def _columns(x: np.ndarray, own: np.ndarray) -> np.ndarray:
-    """Return the columns of the union grid that a table's x points are."""
-    right = np.clip(np.searchsorted(x, own), 0, len(x) - 1)
-    left = np.maximum(right - 1, 0)
-    return np.where(np.abs(x[left] - own) < np.abs(x[right] - own), left, right)
 
 
 def _merged(groups: list[PointGroup]) -> tuple[PointGroup, ...]:
