@@ -42,11 +42,19 @@ class Constraint:
         "positivity" or "integrability".
     max_lambda
         The multiplier of its penalty at the end of training.
+    condition
+        The points kept, e.g. ``"x > 0.1"``; ``None``: all.
     """
 
     dataset: Dataset
     kind: str
     max_lambda: float
+    condition: str | None = None
+
+    def entry(self) -> dict[str, Any]:
+        """Return the entry for :func:`load_constraints` that gives this observable, as plain values."""
+        result = {"dataset": self.dataset.name, "maxlambda": self.max_lambda}
+        return result if self.condition is None else result | {"rule": self.condition}
 
 
 def load_constraints(
@@ -61,7 +69,8 @@ def load_constraints(
     ----------
     entries
         ``"nnpdf40"`` for the set of the NNPDF4.0 fits with its cuts (arXiv:2109.02653, sections 3.1.3
-        and 3.1.4), or names and mappings ``{dataset, maxlambda}`` as in an n3fit runcard.
+        and 3.1.4), or names and mappings ``{dataset, maxlambda}`` as in an n3fit runcard; the key
+        ``rule`` is a condition on the points to keep.
     cuts
         Conditions on the points to keep, by name (the runcard's ``added_filter_rules``).
     data_dir
@@ -86,19 +95,29 @@ def load_constraints(
     else:
         items = [entries] if isinstance(entries, str | Mapping) else list(entries)
     read = [_entry(item) for item in items]
-    names = [name for name, _ in read]
+    names = [name for name, _, _ in read]
+    _refuse_repeats(names)
     for name in own:
         if name not in names:
             msg = f"A cut names '{name}', which is not among the constraints. {nearest(name, names)}"
             raise SettingError(msg)
+    own = {name: text for name, _, text in read if text is not None} | own
     rules = {name: [Rule(parse_condition(text), f"not {text}")] for name, text in own.items()}
     result = []
-    for name, maximum in read:
+    for name, maximum, _ in read:
         record = find_record(name, (), data_dir)
         dataset = build_dataset(record, Entry(name), rules.get(name, []))
         collect([dataset])  # refuses an empty one
-        result.append(Constraint(dataset, _kind(name), _default(name) if maximum is None else maximum))
+        most = _default(name) if maximum is None else maximum
+        result.append(Constraint(dataset, _kind(name), most, own.get(name)))
     return tuple(result)
+
+
+def _refuse_repeats(names: list[str]) -> None:
+    for name in names:
+        if names.count(name) > 1:
+            msg = f"The constraint '{name}' is listed {names.count(name)} times. Keep one."
+            raise SettingError(msg)
 
 
 def _kind(name: str) -> str:
@@ -111,8 +130,9 @@ def _default(name: str) -> float:
     return _DRELL_YAN_MAX if name.rpartition("_")[2].startswith("DY") else _POSITIVITY_MAX
 
 
-def _entry(item: Any) -> tuple[str, float | None]:
-    keys = ("dataset", "maxlambda")
+def _entry(item: Any) -> tuple[str, float | None, str | None]:
+    """Return name, maximum and condition of an entry."""
+    keys = ("dataset", "maxlambda", "rule")
     if isinstance(item, str):
         item = {"dataset": item}
     if not isinstance(item, Mapping) or not isinstance(item.get("dataset"), str):
@@ -129,9 +149,13 @@ def _entry(item: Any) -> tuple[str, float | None]:
         suggestion = nearest(name, known, what="constraint")
         msg = f"'{name}' is no positivity or integrability observable. {suggestion}"
         raise SettingError(msg)
+    rule = item.get("rule")
+    if rule is not None and not isinstance(rule, str):
+        msg = f"'rule' of '{name}' must be a condition such as 'x > 0.1', not {rule!r}."
+        raise SettingError(msg)
     if maximum is None:
-        return name, None
+        return name, None, rule
     if isinstance(maximum, bool) or not isinstance(maximum, int | float) or not 0 <= maximum < math.inf:
         msg = f"'maxlambda' of '{name}' must be a number of at least 0, not {maximum!r}."
         raise SettingError(msg)
-    return name, float(maximum)
+    return name, float(maximum), rule

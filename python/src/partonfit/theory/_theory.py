@@ -126,8 +126,9 @@ def load_theory(source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]
     ----------
     source
         ``"hera"`` for the tables that travel with the package, a folder of ``*.pineappl.lz4`` files,
-        a folder ``theory_<id>`` with those files in ``fastkernel/``, or several folders searched in
-        order (a list, or one text with the separator of search paths).
+        a folder ``theory_<id>`` with those files in ``fastkernel/``, a folder whose subfolders hold
+        such files, or several folders searched in order (a list, or one text with the separator of
+        search paths).
 
     Raises
     ------
@@ -155,16 +156,20 @@ def load_theory(source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]
     if not places:
         msg = "theory is an empty list. Give 'hera' or a folder of tables."
         raise SettingError(msg)
-    folders = [_table_folder(place) for place in places]
+    folders = [folder for place in places for folder in _table_folders(place)]
     return _open(os.pathsep.join(str(place.resolve()) for place in places), folders)
 
 
-def _table_folder(folder: Path) -> Path:
+def _table_folders(folder: Path) -> list[Path]:
     if not folder.is_dir():
         hint = nearest(str(folder), EMBEDDED, what="theory") if len(folder.parts) == 1 else ""
         msg = f"The theory folder {folder} does not exist. {hint or 'Give a folder of .pineappl.lz4 files.'}"
         raise TheoryError(msg)
-    return folder / "fastkernel" if (folder / "fastkernel").is_dir() else folder
+    if (folder / "fastkernel").is_dir():
+        return [folder / "fastkernel"]
+    if any(folder.glob(f"*{SUFFIX}")):
+        return [folder]
+    return sorted({path.parent for path in folder.glob(f"*/*{SUFFIX}")}) or [folder]
 
 
 def _open(name: str, folders: list[Path]) -> Theory:
