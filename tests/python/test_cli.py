@@ -45,7 +45,7 @@ def quick(monkeypatch):
             file.write_text("<html>")
             return file
 
-    def run(settings, *, base, progress):
+    def run(settings, *, base, progress, **more):
         progress(1, 2, {"training": 1.0, "validation": 2.0, "running": 3, "members": 4})
         seen.append(settings)
         return Saved(3)

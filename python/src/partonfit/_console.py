@@ -54,8 +54,11 @@ class Commands(TyperGroup):
 
 
 @contextmanager
-def fit_progress() -> Iterator[Any]:
+def fit_progress(*, shown: bool = True) -> Iterator[Any]:
     """Give a callback ``(step, total, metrics)`` that shows epochs, chi2, living replicas and time left."""
+    if not shown:
+        yield None
+        return
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}"),

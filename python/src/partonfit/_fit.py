@@ -33,6 +33,7 @@ from partonfit.training import (
     checked_callbacks,
     fingerprint,
     gather,
+    own_folder,
     stored_facts,
 )
 
@@ -209,16 +210,9 @@ def _find_sources(settings: dict[str, Any], provenance: dict[str, Any], values: 
     return data, forward
 
 
-def _checkpoint_folder(folder: str | Path) -> Path:
-    """Return where this process keeps its replicas."""
-    place = Path(folder).expanduser()
-    many = jax.process_count()
-    return place / f"process-{jax.process_index()}-of-{many}" if many > 1 else place
-
-
 def _drawn_seed(folder: str | Path | None, resume: bool) -> int:
     """Draw a seed: that of the fit that is resumed, if there is one; the same in all processes."""
-    facts = stored_facts(_checkpoint_folder(folder)) if folder is not None and resume else None
+    facts = stored_facts(own_folder(folder)) if folder is not None and resume else None
     seed = np.random.SeedSequence().generate_state(1)[0] >> 1 if facts is None else facts["seed"]
     return int(gather({"seed": np.asarray(seed)})[0]["seed"])
 
@@ -241,7 +235,7 @@ def _checkpoint(
         "t0": rounded(t0_predictions), "number of processes": jax.process_count(),
     }  # fmt: skip
     parts = fingerprint(**decisive)
-    return Checkpoint(_checkpoint_folder(folder), parts, resume=resume, facts={"seed": settings["seed"]})
+    return Checkpoint(own_folder(folder), parts, resume=resume, facts={"seed": settings["seed"]})
 
 
 def _shown(data: Data, control: FitControl) -> Callable[[dict[str, float]], dict[str, float]]:

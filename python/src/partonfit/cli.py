@@ -2,7 +2,7 @@
 
 Commands import what they need when they run, so that ``--help`` and a mistyped card answer at once.
 Exit codes: 0 done, 1 the work failed, 2 wrong use or setting, 130 interrupted (a fit that is
-interrupted still writes its best weights).
+interrupted still writes its best weights, and goes on with ``--resume``).
 """
 
 from __future__ import annotations
@@ -66,10 +66,17 @@ def fit(
     lhapdf: Annotated[str | None, typer.Option(help="Also write an LHAPDF set of this name into DIR.")] = None,
     report: Annotated[bool, typer.Option("--report", help="Also write DIR/report.html.")] = False,
     overwrite: Overwrite = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with a fit that was stopped or killed.")] = False,
+    log: Annotated[Path | None, typer.Option(help="Write epoch and chi2 to this CSV file, about every second.")] = None,
+    tensorboard: Annotated[Path | None, typer.Option(help="Write logs for TensorBoard here.", metavar="DIR")] = None,
+    processes: Annotated[int | None, typer.Option(help="Processes that share this fit; Slurm's by default.")] = None,
+    coordinator: Annotated[str | None, typer.Option(help="Where process 0 listens.", metavar="HOST:PORT")] = None,
+    process_id: Annotated[int | None, typer.Option(help="Number of this process, from 0.")] = None,
 ) -> None:
     """Fit PDFs to data.
 
-    Ctrl-C stops the training and keeps the best weights so far.
+    Ctrl-C stops the training and keeps the best weights so far (exit code 130). What was reached is
+    kept in DIR.checkpoint until the fit is complete: a fit that was stopped goes on with --resume.
 
     Example: partonfit fit hera -o fit --replicas 100 --seed 1
     """
@@ -78,11 +85,22 @@ def fit(
 
     settings = runcard.RunSettings(data="hera") if card == "hera" else runcard.read_card(_existing_card(card))
     settings = runcard.with_changes(settings, replicas=replicas, seed=seed, epochs=epochs, theory=theory)
-    check_writable(output, overwrite=overwrite)
     if lhapdf is not None:
         _checked_set_name(lhapdf)
-    with _console.fit_progress() as progress:
-        result = runcard.run(settings, base=Path(card).parent, progress=progress)
+    store = output.with_name(f"{output.name}.checkpoint")
+    # An interrupted fit has written its best so far: the one that goes on from it replaces that.
+    overwrite = overwrite or (resume and store.is_dir())
+    check_writable(output, overwrite=overwrite)
+    from partonfit import _together
+
+    with _together.joined(processes, coordinator, process_id) as first, _console.fit_progress(shown=first) as progress:
+        callbacks = _together.logs(log, tensorboard) if first else ()
+        _together.make_room(store, resume=resume, overwrite=overwrite)
+        result = runcard.run(
+            settings, base=Path(card).parent, progress=progress, callbacks=callbacks, checkpoint=store, resume=resume
+        )
+    if not first:
+        return
     result.save(output, overwrite=overwrite)
     write_file(output / "card.yml", runcard.to_yaml(settings, seed=result.settings.get("seed")))
     _print_fit(result, output)
@@ -91,8 +109,9 @@ def fit(
     if report:
         _report(result, output / "report.html", overwrite=False, title=settings.description or "PDF fit")
     if any(status.status == "interrupted" for status in result.statuses):
-        _console.errors().print("[bold]Interrupted:[/] the best weights so far were kept.")
+        _console.errors().print("[bold]Interrupted:[/] the best weights so far were kept. To go on: add --resume.")
         raise typer.Exit(_console.INTERRUPTED)
+    _together.remove_checkpoint(store)
 
 
 @app.command()

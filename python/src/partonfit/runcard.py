@@ -335,7 +335,7 @@ def to_yaml(settings: RunSettings, *, seed: int | None = None) -> str:
     return stream.getvalue()
 
 
-def run(settings: RunSettings, *, base: str | os.PathLike[str] = ".", progress: Any = None) -> Any:
+def run(settings: RunSettings, *, base: str | os.PathLike[str] = ".", progress: Any = None, **more: Any) -> Any:
     """Run the fit that ``settings`` describe and return the ``PDFFit``.
 
     Parameters
@@ -346,6 +346,8 @@ def run(settings: RunSettings, *, base: str | os.PathLike[str] = ".", progress: 
         Folder that relative paths in the card start from.
     progress
         ``progress(step, total, metrics)``.
+    **more
+        What a card does not say: ``callbacks``, ``checkpoint``, ``resume``, ``devices`` of ``fit_pdf``.
     """
     from partonfit._fit import fit_pdf
     from partonfit.data import load_data
@@ -360,7 +362,7 @@ def run(settings: RunSettings, *, base: str | os.PathLike[str] = ".", progress: 
     model = pdf_model(**_model_arguments(settings.model), precision=control.precision)
     return fit_pdf(
         data, theory, model=model, replicas=settings.replicas, seed=settings.seed, t0=t0, control=control,
-        progress=progress,
+        progress=progress, **more,
     )  # fmt: skip
 
 

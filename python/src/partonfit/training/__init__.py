@@ -5,6 +5,7 @@ from partonfit.training._callbacks import TensorBoard as TensorBoard
 from partonfit.training._callbacks import checked_callbacks as checked_callbacks
 from partonfit.training._checkpoint import Checkpoint as Checkpoint
 from partonfit.training._checkpoint import fingerprint as fingerprint
+from partonfit.training._checkpoint import own_folder as own_folder
 from partonfit.training._checkpoint import remove_checkpoint as remove_checkpoint
 from partonfit.training._checkpoint import stored_facts as stored_facts
 from partonfit.training._control import EngineControl as EngineControl

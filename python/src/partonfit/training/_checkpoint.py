@@ -173,12 +173,22 @@ def stored_facts(folder: str | Path) -> dict[str, Any] | None:
     return None if number is None else _about(place, number)["facts"]
 
 
+def own_folder(folder: str | Path) -> Path:
+    """Return where this process keeps its members, of several processes that share ``folder``."""
+    place = Path(folder).expanduser()
+    many = jax.process_count()
+    return place / f"process-{jax.process_index()}-of-{many}" if many > 1 else place
+
+
 def remove_checkpoint(folder: str | Path) -> None:
-    """Remove the folder of a checkpoint (and nothing that is not one)."""
+    """Remove the folder of a checkpoint, or of those of several processes (and nothing else)."""
     place = Path(folder).expanduser().absolute()
-    if place.is_dir():
-        _check_place(place)
-        shutil.rmtree(place, ignore_errors=True)
+    if not place.is_dir():
+        return
+    for part in place.glob("process-*-of-*"):
+        remove_checkpoint(part)
+    _check_place(place)
+    shutil.rmtree(place, ignore_errors=True)
 
 
 def _checkpointer() -> Any:
