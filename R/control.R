@@ -29,7 +29,7 @@
 fit_control <- function(..., epochs = 17000, patience = 0.1, learning_rate = 2.621e-3,
                         clipnorm = 6.073e-6, optimizer = "Nadam", training_fraction = 0.75,
                         threshold_chi2 = 3.5, pseudodata = TRUE, precision = c("float32", "float64"),
-                        compression = 1e-6, block_size = NULL) {
+                        compression = 3e-7, block_size = NULL) {
   check_dots(...)
   structure(
     list(

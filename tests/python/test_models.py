@@ -39,7 +39,7 @@ def test_momentum_sum_rule(model):
 
 
 def test_quadrature_beats_the_trapezoid_it_replaces():
-    """48 nodes against n3fit's 2000-point trapezoid, on the ends of the exponent ranges."""
+    """Our nodes against n3fit's 2000-point trapezoid, on the ends of the exponent ranges."""
     grid = np.concatenate([np.geomspace(1e-9, 0.1, 1000), np.linspace(0.1, 1, 1001)[1:]])
     x, w = quadrature()
     for alpha, beta in [(0.7384, 1.549), (0.479, 3.532), (0.1073, 1.733)]:

@@ -101,7 +101,7 @@ class ControlSettings(_Settings):
     """Let every replica fit its own fluctuated data."""
     precision: Literal["float32", "float64"] = "float32"
     """Precision of the training."""
-    compression: Annotated[float, Field(ge=0, le=1e-2), Number] = 1e-6
+    compression: Annotated[float, Field(ge=0, le=1e-2), Number] = 3e-7
     """Relative singular value below which a direction of the theory is dropped."""
     block_size: Annotated[int | None, Field(ge=1), Number] = None
     """Replicas in one compiled block; null: chosen for the device."""

@@ -9,6 +9,7 @@ import keras
 
 from partonfit._checks import real, whole
 from partonfit._errors import SettingError, nearest
+from partonfit.inference._constraints import Multipliers
 from partonfit.training import EngineControl
 
 
@@ -25,8 +26,15 @@ class FitControl:
     threshold_chi2: float | None = 3.5
     pseudodata: bool = True
     precision: str = "float32"
-    compression: float = 1e-6
+    compression: float = 3e-7
     block_size: int | None = None
+    positivity_initial: float | None = 184.8
+    positivity_multiplier: float | None = None
+    positivity_threshold: float = 1e-6
+    integrability_initial: float | None = 10.0
+    integrability_multiplier: float | None = None
+    quadratic_tolerance: float = 1e-4
+    positivity_tolerance: float = 3e-3
 
     def __post_init__(self) -> None:
         whole("epochs", self.epochs, least=1)
@@ -41,6 +49,12 @@ class FitControl:
             msg = f"pseudodata must be True or False, not {self.pseudodata!r}."
             raise SettingError(msg)
         real("compression", self.compression, above=-1e-300, most=1e-2)
+        for name in ("positivity_initial", "positivity_multiplier", "integrability_initial", "integrability_multiplier"):
+            if getattr(self, name) is not None:
+                real(name, getattr(self, name), above=0)
+        real("positivity_threshold", self.positivity_threshold, above=0)
+        for name in ("quadratic_tolerance", "positivity_tolerance"):
+            real(name, getattr(self, name), above=-1e-300, most=0.1)
         known = optimizers()
         if self.optimizer not in known:
             msg = f"Unknown optimizer {self.optimizer!r}. {nearest(self.optimizer, known, what='optimizer')}"
@@ -56,6 +70,10 @@ class FitControl:
             block_size=self.block_size,
             record_every=max(1, self.epochs // 170),
         )
+
+    def multipliers(self, kind: str) -> Multipliers:
+        """Return how the multipliers of ``"positivity"`` or ``"integrability"`` observables grow."""
+        return Multipliers(getattr(self, f"{kind}_initial"), getattr(self, f"{kind}_multiplier"))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the settings as plain values."""
@@ -93,6 +111,17 @@ def fit_control(**settings: Any) -> FitControl:
         Relative singular value below which a direction of the theory map is dropped; 0 keeps all.
     block_size
         Replicas per compiled block (``None``: chosen for the device).
+    positivity_initial, integrability_initial
+        Multiplier of the penalty of each observable in the first epochs (``None``: what reaches the
+        maximum with the given factor, or 1).
+    positivity_multiplier, integrability_multiplier
+        Factor by which it grows every 100 epochs (``None``: what reaches the observable's maximum at
+        the last epoch).
+    positivity_threshold
+        Weights count only while the penalty of every positivity observable is below.
+    quadratic_tolerance, positivity_tolerance
+        Error that the short form of rows quadratic in the PDF may make in the training, of data and of
+        positivity observables, relative to the size of a row (0: none).
 
     Raises
     ------

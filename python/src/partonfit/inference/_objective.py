@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -12,6 +12,9 @@ import numpy as np
 
 from partonfit.inference._compression import Compression, QuadraticForm
 from partonfit.training import Evaluation
+
+if TYPE_CHECKING:
+    from partonfit.inference._constraints import Penalty
 
 
 class ReplicaForms(NamedTuple):
@@ -32,13 +35,16 @@ class ReplicaForms(NamedTuple):
 
 
 class Shared(NamedTuple):
-    """Arrays that every replica sees."""
+    """Arrays that every replica sees; a matrix comes with its transpose, see :func:`through`."""
 
     reference_xf: Any
-    linear: Any
-    rows: Any
-    mix: Any
+    project: Any
+    project_transposed: Any
+    spread: Any
+    spread_transposed: Any
+    reference_rows: Any
     reference_points: Any
+    constraints: Any = None
 
 
 def replica_forms(
@@ -55,13 +61,28 @@ def shared_arrays(compression: Compression, precision: str) -> Shared:
     def cast(array: np.ndarray | None) -> np.ndarray | None:
         return None if array is None else np.asarray(array, dtype=precision)
 
+    def both(matrix: np.ndarray | None) -> tuple[np.ndarray | None, np.ndarray | None]:
+        return cast(matrix), None if matrix is None else np.ascontiguousarray(cast(matrix).T)
+
     return Shared(
-        reference_xf=cast(compression.reference_xf),
-        linear=cast(compression.linear),
-        rows=cast(compression.rows),
-        mix=cast(compression.mix),
-        reference_points=cast(compression.reference_points),
+        cast(compression.reference_xf),
+        *both(compression.project),
+        *both(compression.spread),
+        cast(compression.reference_rows),
+        cast(compression.reference_points),
     )
+
+
+@jax.custom_vjp
+def through(vector: Any, matrix: Any, transposed: Any) -> Any:
+    """Return vector @ matrix, whose gradient is a product with the stored transpose.
+
+    Without it XLA transposes the matrix anew in every step, which costs more than the product.
+    """
+    return vector @ matrix
+
+
+through.defvjp(lambda v, m, t: (v @ m, t), lambda t, cotangent: (cotangent @ t, None, None))
 
 
 @jax.custom_vjp
@@ -84,7 +105,7 @@ quadratic.defvjp(_quadratic_forward, _quadratic_backward)
 
 
 def make_objective(
-    model: keras.Model, compression: Compression, threshold: float | None
+    model: keras.Model, compression: Compression, threshold: float | None, penalty: Penalty | None = None
 ) -> Callable[[Any, Any, ReplicaForms, Shared, Any], Evaluation]:
     """Return the loss of one replica: chi2 of its training points (not divided by their number).
 
@@ -96,18 +117,20 @@ def make_objective(
         Only its structure is used here; the arrays arrive as ``shared``.
     threshold
         Validation chi2 per point below which weights may count as best (``None``: always).
+    penalty
+        Positivity and integrability, added to the loss; its arrays are ``shared.constraints``.
     """
-    nonlinear_points = compression.forward.nonlinear_points if compression.rows is not None else None
+    nonlinear_points = compression.forward.nonlinear_points if compression.spread is not None else None
 
     def objective(trainable: Any, non_trainable: Any, forms: ReplicaForms, shared: Shared, epoch: Any) -> Evaluation:
         called: Any = model.stateless_call(
             list(trainable), list(non_trainable), forms.x, training=True, return_losses=True
         )
         xf, updated, losses = called
-        features = (xf - shared.reference_xf).reshape(-1) @ shared.linear
+        features = through((xf - shared.reference_xf).reshape(-1), shared.project, shared.project_transposed)
         if nonlinear_points is not None:
-            points = nonlinear_points(xf.reshape(-1) @ shared.rows)
-            features = features + (points - shared.reference_points) @ shared.mix
+            rows = shared.reference_rows + through(features, shared.spread, shared.spread_transposed)
+            features = jnp.concatenate([features, nonlinear_points(rows) - shared.reference_points])
         chi2 = quadratic(features, forms.training_matrix, forms.training_vector) + forms.training_constant
         held = jax.lax.stop_gradient(features)
         validation = held @ (forms.validation_matrix @ held - 2 * forms.validation_vector)
@@ -116,6 +139,10 @@ def make_objective(
             forms.validation_constant > 0, validation + forms.validation_constant, jax.lax.stop_gradient(chi2)
         )
         below = True if threshold is None else validation / forms.validation_points < threshold
-        return Evaluation(chi2 + sum(losses), validation, below, tuple(updated))
+        loss = chi2 + sum(losses)
+        if penalty is not None:
+            extra = penalty(xf, shared.constraints, epoch)
+            loss, validation, below = loss + extra.training, validation + extra.validation, below & extra.passed
+        return Evaluation(loss, validation, below, tuple(updated))
 
     return objective

@@ -18,7 +18,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from partonfit._checks import whole
 from partonfit._errors import SettingError
 
-_CPU_BLOCK = 4
+_CPU_BLOCK = 8
 
 
 def chosen_devices(devices: int | Sequence[Any] | None = None) -> list[Any]:
