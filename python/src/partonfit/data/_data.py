@@ -124,11 +124,16 @@ class Data:
 
     def sources(self, t0: np.ndarray | None = None) -> Sources:
         """Return the uncertainties by source, multiplicative ones scaled as in :meth:`covariance`."""
-        return self._experimental_sources if t0 is None else sources(self.datasets, self._scale(t0))
+        scale = self._scale(t0)
+        key = scale.tobytes()
+        if key not in self._recent_sources:  # the same for every replica of a fit: the last one is kept
+            self._recent_sources.clear()
+            self._recent_sources[key] = sources(self.datasets, scale)
+        return self._recent_sources[key]
 
     @cached_property
-    def _experimental_sources(self) -> Sources:
-        return sources(self.datasets, self.values)
+    def _recent_sources(self) -> dict[bytes, Sources]:
+        return {}
 
     def covariance(self, t0: np.ndarray | None = None, *, floor: float = 0.0) -> np.ndarray:
         """Return the covariance matrix (data, data).
