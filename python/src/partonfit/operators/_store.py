@@ -8,6 +8,7 @@ renaming, so a second process sees a whole file or none.
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 import tempfile
 import threading
@@ -91,14 +92,11 @@ class ResultStore:
         name = self._name(kind, arguments)
         path = self._path(name)
         try:
-            # Looked at first: opening a file that is not there costs more than a miss should.
-            if not path.exists():
-                return None
-            with np.load(path, allow_pickle=False) as file:
+            with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as file:
                 if str(file["question"]) != name:
                     raise ValueError
                 result = np.array(file["result"], dtype=np.float64)
-        except FileNotFoundError:  # another process made room
+        except FileNotFoundError:
             return None
         except _DAMAGED:
             warnings.warn(f"The stored result {path} is damaged; it is computed again.", RuntimeWarning, stacklevel=2)
