@@ -25,6 +25,7 @@ __version__ = "0.1.0"
 # Names are loaded when first used: starting Keras and JAX takes seconds that ``partonfit --help``,
 # a data listing or an R session that only prints a stored fit should not wait for.
 _HOME = {
+    "CSVLogger": "training",
     "Chi2Table": "_compare",
     "Data": "data",
     "DataError": "_errors",
@@ -36,6 +37,7 @@ _HOME = {
     "PartonfitError": "_errors",
     "SettingError": "_errors",
     "StorageError": "_errors",
+    "TensorBoard": "training",
     "Theory": "theory",
     "TheoryError": "_errors",
     "check_operator": "operators",
@@ -44,12 +46,14 @@ _HOME = {
     "finite_difference_operator": "operators",
     "fit_control": "inference",
     "fit_pdf": "_fit",
+    "load_constraints": "data",
     "load_data": "data",
     "load_fit": "_fit",
     "load_theory": "theory",
     "matrix_operator": "operators",
     "operator": "operators",
     "pdf_model": "models",
+    "postfit": "_postfit",
     "predictions": "_compare",
     "read_lhapdf": "results",
     "theory_operator": "operators",
@@ -82,7 +86,9 @@ if _TYPE_CHECKING:
     from partonfit._errors import TheoryError as TheoryError
     from partonfit._fit import fit_pdf as fit_pdf
     from partonfit._fit import load_fit as load_fit
+    from partonfit._postfit import postfit as postfit
     from partonfit.data import Data as Data
+    from partonfit.data import load_constraints as load_constraints
     from partonfit.data import load_data as load_data
     from partonfit.inference import fit_control as fit_control
     from partonfit.models import pdf_model as pdf_model
@@ -99,9 +105,12 @@ if _TYPE_CHECKING:
     from partonfit.results import read_lhapdf as read_lhapdf
     from partonfit.theory import Theory as Theory
     from partonfit.theory import load_theory as load_theory
+    from partonfit.training import CSVLogger as CSVLogger
+    from partonfit.training import TensorBoard as TensorBoard
     from partonfit.training import train as train
 
 __all__ = [
+    "CSVLogger",
     "Chi2Table",
     "Data",
     "DataError",
@@ -113,6 +122,7 @@ __all__ = [
     "PartonfitError",
     "SettingError",
     "StorageError",
+    "TensorBoard",
     "Theory",
     "TheoryError",
     "check_operator",
@@ -121,12 +131,14 @@ __all__ = [
     "finite_difference_operator",
     "fit_control",
     "fit_pdf",
+    "load_constraints",
     "load_data",
     "load_fit",
     "load_theory",
     "matrix_operator",
     "operator",
     "pdf_model",
+    "postfit",
     "predictions",
     "read_lhapdf",
     "theory_operator",

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import re
 import shutil
 import time
 from collections.abc import Mapping
@@ -143,7 +145,7 @@ class Checkpoint:
         except Exception as error:  # the storage library reports a full disk by errors of its own
             kept = "There is no earlier one." if self._latest is None else "The one before it is complete and kept."
             msg = (
-                f"Writing a checkpoint to {self.folder} failed: {_first_line(error)}. {kept} "
+                f"Writing a checkpoint to {self.folder} failed: {_reason(error)}. {kept} "
                 "Make room there (or choose another folder), then run again with resume."
             )
             _remove_unfinished(self.folder)
@@ -230,12 +232,16 @@ def _about(folder: Path, number: int) -> dict[str, Any]:
 
 def _unreadable(folder: Path, number: int, error: Exception) -> StorageError:
     return StorageError(
-        f"The checkpoint {folder / str(number)} cannot be read ({_first_line(error)}). It was left as it is: restore "
+        f"The checkpoint {folder / str(number)} cannot be read ({_reason(error)}). It was left as it is: restore "
         "it from a copy, or choose another folder to begin anew."
     )
 
 
-def _first_line(error: Exception) -> str:
+def _reason(error: Exception) -> str:
+    # The storage library says what the system said by its number, behind a page of its own settings.
+    code = re.search(r"os_error_code='(\d+)'", str(error))
+    if code or (isinstance(error, OSError) and error.strerror):
+        return os.strerror(int(code[1])) if code else str(error.strerror)
     lines = str(error).strip().splitlines() or [""]
     return f"{type(error).__name__}: {lines[0][:300]}".rstrip(": .")
 
