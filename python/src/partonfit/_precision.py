@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import jax
+import keras
 
 
 @contextmanager
@@ -17,3 +18,17 @@ def precision_context(precision: str) -> Iterator[None]:
     """
     with jax.enable_x64(precision == "float64"), jax.default_matmul_precision("highest"):
         yield
+
+
+@contextmanager
+def keras_floatx(precision: str) -> Iterator[None]:
+    """Let Keras make what it is not told a type for (learning rates, constants, losses) in ``precision``.
+
+    The setting is global, so this is for the thread that builds and traces, not for those that compute.
+    """
+    before = keras.config.floatx()
+    keras.config.set_floatx(precision)
+    try:
+        yield
+    finally:
+        keras.config.set_floatx(before)

@@ -54,7 +54,9 @@ def keras_meters(metrics: Any, model: keras.Model, outputs: Any, y: Any, precisi
     names, several = output_names(model), len(as_list(outputs)) > 1
     nested = isinstance(metrics, (list, tuple)) and any(isinstance(each, (list, tuple)) for each in metrics)
     wanted = metrics if isinstance(metrics, dict) or nested else [metrics] * len(as_list(outputs))
-    labels = names if len(names) == len(as_list(outputs)) else [str(i) for i in range(len(as_list(outputs)))]
+    labels = sorted(outputs) if isinstance(outputs, dict) else names
+    if len(labels) != len(as_list(outputs)):
+        labels = [str(i) for i in range(len(as_list(outputs)))]
     truths = by_output(y, outputs, names, "y") if several else [y]
     found = []
     for place, (each, truth, guess) in enumerate(

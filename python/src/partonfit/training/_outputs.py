@@ -15,7 +15,7 @@ def by_output(wanted: Any, outputs: Any, names: list[str], what: str) -> list[An
     A dict is looked up by the outputs' names, a list by position; one entry alone serves all.
     """
     if isinstance(outputs, dict):
-        names = list(outputs)
+        names = sorted(outputs)
     count = len(outputs) if isinstance(outputs, (dict, list, tuple)) else 1
     if isinstance(wanted, dict):
         unknown = sorted(set(wanted) - set(names))
@@ -33,7 +33,8 @@ def by_output(wanted: Any, outputs: Any, names: list[str], what: str) -> list[An
 
 def as_list(outputs: Any) -> list[Any]:
     """Return the outputs of a model (one, a list or a dict) as a list."""
-    return list(outputs.values()) if isinstance(outputs, dict) else keras.tree.flatten(outputs)
+    # JAX sorts the keys of a dict whenever one goes through it.
+    return [outputs[name] for name in sorted(outputs)] if isinstance(outputs, dict) else keras.tree.flatten(outputs)
 
 
 def output_names(model: keras.Model) -> list[str]:

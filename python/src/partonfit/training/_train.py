@@ -13,15 +13,15 @@ import numpy as np
 from partonfit import _seeds
 from partonfit._checks import whole
 from partonfit._errors import SettingError
-from partonfit._precision import precision_context
+from partonfit._precision import keras_floatx, precision_context
 from partonfit.training._batches import Problem, make_epoch_step
 from partonfit.training._callbacks import Callback, checked_callbacks
 from partonfit.training._checkpoint import Checkpoint, fingerprint
 from partonfit.training._control import EngineControl
 from partonfit.training._devices import ByMember
 from partonfit.training._keras import (
-    finalised_with,
     check_precision,
+    finalised_with,
     fresh_optimizer,
     initial_values,
     optimizer_values,
@@ -91,7 +91,7 @@ class Training:
 
         A member that never had finite weights to keep (``best_epoch`` is -1) gives NaN.
         """
-        with precision_context(self.precision):
+        with precision_context(self.precision), keras_floatx(self.precision):
             x = jax.tree.map(lambda a: _as_array(a, self.precision), x)
             return jax.tree.map(np.asarray, self._forward(*self._values, x))
 
@@ -263,22 +263,23 @@ def train(
     )  # fmt: skip
     check_precision(model, precision)
     given = samples(data, validation, member_data, members, precision, supervised=not is_function(loss))
-    with precision_context(precision):
+    with precision_context(precision), keras_floatx(precision):
         rule = fresh_optimizer(optimizer)
         values = optimizer_values(rule, model)
         problem = _problem(model, loss, metrics, given, batch_size, shuffle, rule, precision)
         states = _states(model, values, members, seed, initial)
         own = {"key": _keys(members, seed)} | given.members
-    store = None
-    if checkpoint is not None:
-        settings = repr((control, batch_size, shuffle, seed, str(rule.get_config()), _described(loss)))
-        weights = _content((states.trainable, states.non_trainable))
-        parts = fingerprint(settings=settings, data=_content((given.shared, given.members)), weights=weights)
-        store = Checkpoint(checkpoint, parts, resume=resume)
-    step = make_epoch_step(problem, update_with(rule), control)
-    result = run(
-        step, states, own, given.shared, control, progress, callbacks=callbacks, checkpoint=store, placement=placement
-    )
+        store = None
+        if checkpoint is not None:
+            settings = repr((control, batch_size, shuffle, seed, str(rule.get_config()), _described(loss)))
+            weights = _content((states.trainable, states.non_trainable))
+            parts = fingerprint(settings=settings, data=_content((given.shared, given.members)), weights=weights)
+            store = Checkpoint(checkpoint, parts, resume=resume)
+        step = make_epoch_step(problem, update_with(rule), control)
+        result = run(
+            step, states, own, given.shared, control, progress, callbacks=callbacks, checkpoint=store,
+            placement=placement,
+        )  # fmt: skip
     return _training(model, result, seed, precision)
 
 
