@@ -6,6 +6,7 @@ from dataclasses import fields
 import pytest
 from partonfit import runcard
 from partonfit._errors import SettingError, StorageError
+from partonfit.data import load_constraints
 from partonfit.inference import FitControl
 from partonfit.models import pdf_model
 from partonfit.runcard import RunSettings, parse_card
@@ -83,7 +84,38 @@ BAD = [
     ("dataset_inputs: [{dataset: A}]\nparameters:\n  epochz: 1", 3, "'parameters.epochz' is not known"),
     ("dataset_inputs: [{dataset: A}]\nparameters:\n  epochs: few", 3, "parameters.epochs: expected a whole number"),
     ("dataset_inputs: [{dataset: A}]\nparameters:\n  layer_type: dense_per_flavour", 3, "can only be 'dense'"),
-    ("dataset_inputs: [{dataset: A}]\npositivity:\n  posdatasets: []", 2, "'positivity' is not supported yet"),
+    ("dataset_inputs: [{dataset: A}]\npositivity:\n  posdataset: []", 3, "Did you mean 'posdatasets'?"),
+    ("dataset_inputs: [{dataset: A}]\npositivity:\n  posdatasets: F2U", 3, "must be a list of observables"),
+    (
+        "dataset_inputs: [{dataset: A}]\npositivity:\n  posdatasets:\n  - {dataset: NNPDF_INTEG_3GEV_XT3}",
+        4,
+        "must be the name of an observable NNPDF_POS_...",
+    ),
+    (
+        "dataset_inputs: [{dataset: A}]\nintegrability:\n  integdatasets:\n"
+        "  - {dataset: NNPDF_INTEG_3GEV_XT3, maxlambda: a}",
+        4,
+        "integrability.integdatasets[1].maxlambda: expected a number",
+    ),
+    (
+        "dataset_inputs: [{dataset: A}]\nadded_filter_rules:\n- {dataset: A}",
+        3,
+        "needs 'dataset: NAME' and 'rule: CONDITION'",
+    ),
+    ("dataset_inputs: [{dataset: A}]\nadded_filter_rules: x > 1", 2, "must be a list of rules"),
+    (
+        "dataset_inputs: [{dataset: A}]\nparameters:\n  positivity: {start: 1}",
+        3,
+        "'parameters.positivity.start' is not known",
+    ),
+    ("dataset_inputs: [{dataset: A}]\nparameters:\n  positivity: {initial: -1}", 3, "must be greater than 0"),
+    ("dataset_inputs: [{dataset: A}]\ndiagonal_basis: true", 2, "'diagonal_basis' is not supported yet"),
+    ("dataset_inputs: [{dataset: A}]\nparameters:\n  dropout: 0.1", 3, "'parameters.dropout' is not supported yet"),
+    ("constraints: nnpdf41", 1, "constraints: must be 'nnpdf40'"),
+    ("constraints:\n- {dataset: NNPDF_POS_2P24GEV_F2U, lambda: 3}", 2, "unknown key 'constraints[1].lambda'"),
+    ("constraints:\n- {maxlambda: 3}", 2, "'constraints[1].dataset' is missing"),
+    ("control: {positivity_threshold: 0}", 1, "must be greater than 0"),
+    ("cuts: [x > 1]", 1, "cuts: expected a mapping"),
     ("dataset_inputs: [{dataset: A}]\nmcseed: x", 2, "'mcseed' must be a whole number"),
     ("dataset_inputs: [{dataset: A}]\nfitting:\n  basis:\n  - {fl: glu}", 4, "Did you mean 'g'?"),
 ]
@@ -157,12 +189,28 @@ def test_each_of_the_three_seeds_of_an_n3fit_card_counts():
     assert len(seeds) == 4
 
 
-def test_constraints_of_an_n3fit_card_are_refused_by_name(shared):
-    with pytest.raises(SettingError) as caught:
-        runcard.read_card(shared / "bench" / "n3fit_dis.yml")
-    assert "line 78: 'positivity'" in str(caught.value)
-    assert "line 118: 'integrability'" in str(caught.value)
-    assert str(caught.value).count("\n") == 1
+def test_constraints_of_an_n3fit_card_are_honoured(shared):
+    settings = runcard.read_card(shared / "bench" / "n3fit_dis.yml")
+    entries = settings.constraint_entries
+    assert load_constraints(entries)[0].max_lambda == 1e6
+    known = {c.dataset.name: (c.max_lambda, c.dataset.n_data) for c in load_constraints("nnpdf40")}
+    assert {c.dataset.name: (c.max_lambda, c.dataset.n_data) for c in load_constraints(entries)} == known
+    assert settings.cuts == {}
+    assert (settings.control.positivity_initial, settings.control.integrability_initial) == (184.8, 10.0)
+
+
+def test_added_rules_of_datasets_are_cuts_and_multipliers_default_as_in_n3fit():
+    card = N3FIT + (
+        "added_filter_rules:\n- {dataset: HERA_CC_318GEV_EP-SIGMARED, rule: x > 0.1}\n"
+        "- {dataset: NNPDF_POS_2P24GEV_F2C, rule: x < 0.7}\n- {dataset: NNPDF_POS_2P24GEV_F2C, rule: x > 1e-4}\n"
+        "positivity: {posdatasets: [{dataset: NNPDF_POS_2P24GEV_F2C, maxlambda: 50}]}\n"
+    )
+    settings = parse_card(card)
+    assert settings.cuts == {"HERA_CC_318GEV_EP-SIGMARED": ["x > 0.1"]}
+    assert settings.constraint_entries == [
+        {"dataset": "NNPDF_POS_2P24GEV_F2C", "maxlambda": 50.0, "rule": "(x < 0.7) and (x > 1e-4)"}
+    ]
+    assert settings.control.positivity_initial is None
 
 
 def test_deep_nesting_and_alias_bombs_are_refused():

@@ -16,12 +16,14 @@ import numpy as np
 
 from partonfit import _seeds
 from partonfit._checks import whole
+from partonfit._constrained import checked_constraints, constrained_maps, constraint_settings, final_losses
 from partonfit._errors import SettingError, StorageError
+from partonfit._postfit import postfit
 from partonfit.data import Data, load_data
 from partonfit.inference import Compression, FitControl, fit_control, fit_replicas
 from partonfit.models import PDFModel, pdf_model, resolve_pdf
 from partonfit.results import PDFFit, ReplicaStatus
-from partonfit.results._replicas import arc_grid, arc_lengths, fitted_rows, vetoes
+from partonfit.results._replicas import fitted_rows
 from partonfit.results._storage import fit_from_files, read_fit
 from partonfit.results._weights import Weights
 from partonfit.theory import ForwardMap, Theory, forward_map, load_theory
@@ -46,6 +48,7 @@ def fit_pdf(
     replicas: int = 100,
     seed: int | None = None,
     t0: Any = "toy",
+    constraints: Any = None,
     control: FitControl | None = None,
     progress: Progress | None = None,
     callbacks: Any = (),
@@ -74,6 +77,10 @@ def fit_pdf(
     t0
         PDF whose predictions scale the multiplicative uncertainties (D'Agostini bias): a pdf
         callable, another fit, ``"toy"``, or ``None`` for the experimental covariance.
+    constraints
+        Positivity and integrability observables that every replica has to satisfy: ``"nnpdf40"`` for
+        the set of NNPDF4.0, or made by :func:`load_constraints`. ``None``: none. Their tables are looked
+        for in the theory.
     control
         Made by :func:`fit_control`.
     progress
@@ -128,16 +135,19 @@ def fit_pdf(
     if not isinstance(control, FitControl):
         msg = f"control must come from fit_control(), not {type(control).__name__}."
         raise SettingError(msg)
+    constraints = checked_constraints(constraints)
     data = data if isinstance(data, Data) else load_data(data)
     theory = theory if isinstance(theory, Theory) else load_theory("hera" if theory is None else theory)
     forward = forward_map(data, theory)
     model = pdf_model(precision=control.precision) if model is None else model
     t0_predictions = None if t0 is None else forward.predict(np.asarray(resolve_pdf(t0)(forward.x)))
+    mapped, penalty = constrained_maps(constraints, forward, theory, control)
     settings = _settings(data, theory, model, control, count, seed, t0)
+    settings["constraints"] = constraint_settings(constraints)
     kept = None if checkpoint is None else _checkpoint(checkpoint, resume, settings, data, forward, t0_predictions)
     loaded = time.perf_counter()
     result, drawn, compression = fit_replicas(
-        data, forward, t0_predictions, model, count, seed, control, resolve_pdf("toy"), progress,
+        data, mapped, t0_predictions, model, count, seed, control, resolve_pdf("toy"), progress, penalty,
         shown=_shown(data, control), callbacks=callbacks, checkpoint=kept, placement=placement,
     )  # fmt: skip
     trained = time.perf_counter()
@@ -145,14 +155,13 @@ def fit_pdf(
         json.dumps(keras.saving.serialize_keras_object(model)), result.trainable, result.non_trainable,
         control.precision,
     )  # fmt: skip
-    statuses = _statuses(result, weights, data, forward, drawn.training)
+    statuses = _statuses(result, drawn.training)
     provenance = _provenance(data, forward, control, t0_predictions) | {
-        "compression": _compression_error(compression, weights, statuses, data),
         "seconds": {"loading": round(loaded - started, 3), "training": round(trained - loaded, 3)},
     }
     if result.error is not None:
         provenance["callback_error"] = f"{type(result.error).__name__}: {result.error}"
-    return PDFFit(
+    fit = PDFFit(
         weights=weights,
         statuses=statuses,
         history=_per_point(result, drawn.training),
@@ -162,7 +171,16 @@ def fit_pdf(
         replica_data=drawn.pseudodata,
         training_mask=drawn.training,
         sources=lambda: (data, forward),
+        constraint_losses=final_losses(penalty, weights, result.best_epoch),
     )
+    fit = postfit(fit)
+    fit.provenance["compression"] = _compression_error(compression, weights, fit.statuses, data)
+    if penalty is not None:
+        fit.provenance["constraints"] = {
+            "theory_hash": penalty.forward.hash,
+            "largest_error": penalty.error(weights.xf(penalty.forward.x, np.flatnonzero(fit.kept))),
+        }
+    return fit
 
 
 def load_fit(folder: str | Path) -> PDFFit:
@@ -262,24 +280,14 @@ def _per_point(result: TrainResult, training: np.ndarray) -> dict[str, np.ndarra
     }
 
 
-def _statuses(
-    result: TrainResult, weights: Weights, data: Data, forward: ForwardMap, training: np.ndarray
-) -> tuple[ReplicaStatus, ...]:
-    usable = np.array([s.usable for s in result.status]) & (result.best_epoch >= 0)
-    everyone = np.arange(len(usable))
-    residuals = forward.predict(weights.xf(forward.x, everyone)) - data.values
-    pulls = np.linalg.solve(data.covariance(), residuals.T).T
-    chi2 = np.where(usable, np.einsum("rd,rd->r", residuals, pulls), np.nan) / data.n_data
-    lengths = arc_lengths(fitted_rows(weights.xf(arc_grid(), everyone)), arc_grid())
-    reasons = vetoes(chi2, lengths, usable)
+def _statuses(result: TrainResult, training: np.ndarray) -> tuple[ReplicaStatus, ...]:
+    """Return how the training of each replica ended; the vetoes come after."""
     losses = _per_replica(result, training)
     return tuple(
         ReplicaStatus(
-            replica=i, status="vetoed" if reasons[i] else status.label,
-            sentence=reasons[i] or status.sentence(int(result.epoch[i])),
-            kept=bool(usable[i] and not reasons[i]),
+            replica=i, status=status.label, sentence=status.sentence(int(result.epoch[i])), kept=False,
             epoch=int(result.epoch[i]), best_epoch=int(result.best_epoch[i]),
-            training=float(losses[0][i]), validation=float(losses[1][i]),
+            training=float(losses[0][i]), validation=float(losses[1][i]), ended=status.label,
         )
         for i, status in enumerate(result.status)
     )  # fmt: skip

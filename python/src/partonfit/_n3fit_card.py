@@ -145,6 +145,7 @@ class _Translation:
         self._put("epochs", (*at, "epochs"), part="control")
         self._put("patience", (*at, "stopping_patience"), part="control")
         self._put("threshold_chi2", (*at, "threshold_chi2"), part="control")
+        self._multipliers(given)
         if given.get("layer_type", "dense") != "dense":
             self._refuse((*at, "layer_type"), "can only be 'dense' here.")
         if given.get("dropout"):
@@ -200,9 +201,68 @@ class _Translation:
         self.card["model"] |= {own: found for own, found in ranges.items() if found}
 
     def _constraints(self) -> None:
-        for key in ("positivity", "integrability"):
-            if self.content.get(key):
-                self._refuse((key,), "is not supported yet: this version fits without that constraint. Remove it.")
+        """Join both lists of observables, with their conditions among the added filter rules."""
+        rules = self._added_rules()
+        for key, listed, start in (
+            ("positivity", "posdatasets", "NNPDF_POS"), ("integrability", "integdatasets", "NNPDF_INTEG"),
+        ):  # fmt: skip
+            given = self.content.get(key)
+            self._refuse_unknown((key,), given, (listed,))
+            names = given.get(listed) if isinstance(given, dict) else None
+            if names is not None and not isinstance(names, list):
+                self._refuse((key, listed), f"must be a list of observables, not {names!r}.")
+                continue
+            for i, entry in enumerate(names or ()):
+                self._constraint((key, listed, i), entry, start, rules)
+        for name, (path, conditions) in rules.items():
+            self.card.setdefault("cuts", {})[name] = conditions
+            self.origin[("cuts", name)] = path
+
+    def _constraint(self, path: Path, entry: Any, start: str, rules: dict[str, tuple[Path, list[str]]]) -> None:
+        self._refuse_unknown(path, entry, ("dataset", "maxlambda"))
+        name = entry.get("dataset") if isinstance(entry, dict) else None
+        if not isinstance(name, str) or not name.startswith(start):
+            self._refuse((*path, "dataset"), f"must be the name of an observable {start}_..., not {name!r}.")
+            return
+        constraints = self.card.setdefault("constraints", [])
+        place: Path = ("constraints", len(constraints))
+        own = {key: value for key, value in entry.items() if key in ("dataset", "maxlambda")}
+        self.origin |= {place: path} | {(*place, key): (*path, key) for key in own}
+        if name in rules:
+            where, conditions = rules.pop(name)
+            own["rule"] = conditions[0] if len(conditions) == 1 else " and ".join(f"({c})" for c in conditions)
+            self.origin[(*place, "rule")] = where
+        constraints.append(own)
+
+    def _added_rules(self) -> dict[str, tuple[Path, list[str]]]:
+        """Return the conditions of ``added_filter_rules`` by dataset, and where the first of each stands."""
+        found: dict[str, tuple[Path, list[str]]] = {}
+        given = self.content.get("added_filter_rules")
+        if given is not None and not isinstance(given, list):
+            self._refuse(("added_filter_rules",), f"must be a list of rules, not {given!r}.")
+            return found
+        for i, rule in enumerate(given or ()):
+            path: Path = ("added_filter_rules", i)
+            self._refuse_unknown(path, rule, ("dataset", "rule", "reason"))
+            if not isinstance(rule, dict):
+                continue
+            name, condition = rule.get("dataset"), rule.get("rule")
+            if not isinstance(name, str) or not isinstance(condition, str):
+                self._refuse(path, "needs 'dataset: NAME' and 'rule: CONDITION', both text.")
+                continue
+            found.setdefault(name, ((*path, "rule"), []))[1].append(condition)
+        return found
+
+    def _multipliers(self, given: dict[str, Any]) -> None:
+        for kind, known in (
+            ("positivity", ("initial", "multiplier", "threshold")), ("integrability", ("initial", "multiplier")),
+        ):  # fmt: skip
+            path = ("parameters", kind)
+            self._refuse_unknown(path, given.get(kind), known)
+            # Without a number the other program starts at 1, or where the factor leads to the maximum.
+            self.card["control"][f"{kind}_initial"] = None
+            for key in known:
+                self._put(f"{kind}_{key}", (*path, key), part="control")
 
 
 def _sum_rules(value: Any) -> Any:

@@ -59,6 +59,17 @@ class DataEntry(_Settings):
     """Weight of its chi2."""
 
 
+class ConstraintEntry(_Settings):
+    """One positivity or integrability observable."""
+
+    dataset: str
+    """Name of the observable, as in nnpdf-data."""
+    maxlambda: Annotated[float | None, Field(ge=0, allow_inf_nan=False), Number] = None
+    """Multiplier of its penalty at the last epoch; null: 1e6, 1e10 for DYU, DYD and DYS, 100 for integrability."""
+    rule: str | None = None
+    """Condition on the points to keep, e.g. ``x > 0.1``."""
+
+
 class ModelSettings(_Settings):
     """The network; see ``partonfit.pdf_model``."""
 
@@ -105,6 +116,20 @@ class ControlSettings(_Settings):
     """Relative singular value below which a direction of the theory is dropped."""
     block_size: Annotated[int | None, Field(ge=1), Number] = None
     """Replicas in one compiled block; null: chosen for the device."""
+    positivity_initial: Annotated[Positive | None, Number] = 184.8
+    """First multiplier of positivity observables; null: from the factor, or 1."""
+    positivity_multiplier: Annotated[Positive | None, Number] = None
+    """Its factor every 100 epochs; null: what reaches maxlambda at the last epoch."""
+    positivity_threshold: Annotated[Positive, Number] = 1e-6
+    """Weights count only while the penalty of every positivity observable is below."""
+    integrability_initial: Annotated[Positive | None, Number] = 10.0
+    """First multiplier of integrability observables; null: from the factor, or 1."""
+    integrability_multiplier: Annotated[Positive | None, Number] = None
+    """Its factor every 100 epochs; null: what reaches maxlambda at the last epoch."""
+    quadratic_tolerance: Annotated[float, Field(ge=0, le=0.1), Number] = 1e-4
+    """Relative error of data quadratic in the PDF in the training."""
+    positivity_tolerance: Annotated[float, Field(ge=0, le=0.1), Number] = 3e-3
+    """Relative error of constraints quadratic in the PDF in the training."""
 
 
 class RunSettings(_Settings):
@@ -127,6 +152,10 @@ class RunSettings(_Settings):
     """Cut: Q2 [GeV2] at least this."""
     w2min: Annotated[float, Field(ge=0), Number] = 12.5
     """Cut: W2 [GeV2] at least this."""
+    cuts: dict[str, str | list[str]] = {}
+    """Conditions on the points to keep, by dataset, beyond the general cuts."""
+    constraints: Literal["nnpdf40"] | list[str | ConstraintEntry] | None = None
+    """``nnpdf40``, or a list of positivity and integrability observables; null: none."""
     t0: str = "toy"
     """PDF of the t0 covariance: ``toy``, or a folder with an LHAPDF set or a saved fit."""
     replicas: Annotated[int, Field(ge=1, le=100_000), Number] = 100
@@ -149,6 +178,13 @@ class RunSettings(_Settings):
         if isinstance(self.data, str):
             return self.data
         return [e if isinstance(e, str) else e.model_dump(exclude_defaults=True) for e in self.data]
+
+    @property
+    def constraint_entries(self) -> str | list[str | dict[str, Any]] | None:
+        """What ``load_constraints()`` takes."""
+        if self.constraints is None or isinstance(self.constraints, str):
+            return self.constraints
+        return [c if isinstance(c, str) else c.model_dump(exclude_none=True) for c in self.constraints]
 
 
 def read_card(path: str | os.PathLike[str]) -> RunSettings:
@@ -203,9 +239,10 @@ def _report(name: str, problems: Iterable[tuple[int | None, str]]) -> str:
 def _other_branch(error: Any) -> bool:
     """Tell whether an error is about the member of a union that the user did not write."""
     kind, given = error["type"], error["input"]
-    return error["loc"][:1] == ("data",) and (
+    return error["loc"][:1] in (("data",), ("constraints",)) and (
         (kind == "string_type" and isinstance(given, dict | list))
         or (kind == "list_type" and not isinstance(given, dict))
+        or (kind == "literal_error" and isinstance(given, list | dict) and error["loc"][:1] == ("constraints",))
         or (kind == "model_type" and not isinstance(given, list))
     )
 
@@ -225,7 +262,7 @@ def _problem(error: Any, lines: dict[tuple, int], origin: dict[tuple, tuple]) ->
         return line, f"unknown key '{key}'. {nearest(str(path[-1]), _known(path[:-1]), what='key')}"
     if error["type"] == "missing":
         return line, f"'{key}' is missing."
-    if path[:1] == ("data",) and len(path) <= 2 and error["type"] in ("string_type", "list_type", "model_type"):
+    if path[:1] in (("data",), ("constraints",)) and len(path) <= 2 and error["type"] in _SHAPES:
         expected = "a name or a list of datasets" if len(path) == 1 else "a name or a mapping with 'dataset:'"
         return line, f"{key}: expected {expected}, not {error['input']!r}."
     return line, f"{key or 'the card'}: {_words(error)}, not {error['input']!r}."
@@ -244,10 +281,12 @@ def _known(path: tuple) -> list[str]:
         "model": ModelSettings,
         "control": ControlSettings,
         "data": DataEntry,
+        "constraints": ConstraintEntry,
     }
     return list((models[path[0]] if path else RunSettings).model_fields)
 
 
+_SHAPES = ("string_type", "list_type", "model_type")
 _WORDS = {
     "greater_than": "must be greater than {gt}",
     "greater_than_equal": "must be at least {ge}",
@@ -350,19 +389,21 @@ def run(settings: RunSettings, *, base: str | os.PathLike[str] = ".", progress: 
         What a card does not say: ``callbacks``, ``checkpoint``, ``resume``, ``devices`` of ``fit_pdf``.
     """
     from partonfit._fit import fit_pdf
-    from partonfit.data import load_data
+    from partonfit.data import load_constraints, load_data
     from partonfit.inference import fit_control
     from partonfit.models import pdf_model
     from partonfit.theory import load_theory
 
     control = fit_control(**settings.control.model_dump())
-    data = load_data(settings.entries, q2min=settings.q2min, w2min=settings.w2min)
+    data = load_data(settings.entries, q2min=settings.q2min, w2min=settings.w2min, cuts=settings.cuts or None)
+    wanted = settings.constraint_entries
+    constraints = None if not wanted else load_constraints(wanted)
     theory = load_theory(_place(settings.theory, base))
     t0 = _t0(settings.t0, base)
     model = pdf_model(**_model_arguments(settings.model), precision=control.precision)
     return fit_pdf(
-        data, theory, model=model, replicas=settings.replicas, seed=settings.seed, t0=t0, control=control,
-        progress=progress, **more,
+        data, theory, model=model, replicas=settings.replicas, seed=settings.seed, t0=t0, constraints=constraints,
+        control=control, progress=progress, **more,
     )  # fmt: skip
 
 
@@ -380,7 +421,11 @@ def _t0(name: str, base: str | os.PathLike[str]) -> Any:
     """Return the PDF of the t0 covariance: a known name, a stored fit or an LHAPDF folder."""
     if name == "toy":
         return name
-    places = [Path(base), *(Path(p) for p in os.environ.get("LHAPDF_DATA_PATH", "").split(os.pathsep) if p)]
+    places = [
+        Path(base),
+        Path(base) / "lhapdf",
+        *(Path(p) for p in os.environ.get("LHAPDF_DATA_PATH", "").split(os.pathsep) if p),
+    ]
     for folder in (place / name for place in places):
         if (folder / "fit.json").is_file():
             from partonfit._fit import load_fit
@@ -391,7 +436,7 @@ def _t0(name: str, base: str | os.PathLike[str]) -> Any:
 
             return read_lhapdf(folder, members=1)
     msg = (
-        f"t0: there is no PDF '{name}'. Give 'toy', a folder with an LHAPDF set or a fit (relative to the card), "
-        "or put the set's parent folder on LHAPDF_DATA_PATH."
+        f"t0: there is no PDF '{name}'. Give 'toy', a folder with an LHAPDF set or a fit (relative to the card or to "
+        "'lhapdf' beside it), or put the set's parent folder on LHAPDF_DATA_PATH."
     )
     raise SettingError(msg)

@@ -2,6 +2,8 @@
 
 from partonfit.inference._compression import Compression as Compression
 from partonfit.inference._compression import compress as compress
+from partonfit.inference._constraints import Penalty as Penalty
+from partonfit.inference._constraints import make_penalty as make_penalty
 from partonfit.inference._control import FitControl as FitControl
 from partonfit.inference._control import fit_control as fit_control
 from partonfit.inference._monte_carlo import Replicas as Replicas

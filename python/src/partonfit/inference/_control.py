@@ -49,9 +49,10 @@ class FitControl:
             msg = f"pseudodata must be True or False, not {self.pseudodata!r}."
             raise SettingError(msg)
         real("compression", self.compression, above=-1e-300, most=1e-2)
-        for name in ("positivity_initial", "positivity_multiplier", "integrability_initial", "integrability_multiplier"):
-            if getattr(self, name) is not None:
-                real(name, getattr(self, name), above=0)
+        for kind in ("positivity", "integrability"):
+            for name in (f"{kind}_initial", f"{kind}_multiplier"):
+                if getattr(self, name) is not None:
+                    real(name, getattr(self, name), above=0)
         real("positivity_threshold", self.positivity_threshold, above=0)
         for name in ("quadratic_tolerance", "positivity_tolerance"):
             real(name, getattr(self, name), above=-1e-300, most=0.1)

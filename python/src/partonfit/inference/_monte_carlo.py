@@ -9,12 +9,14 @@ from typing import Any
 
 import keras
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from partonfit import _seeds
 from partonfit._precision import precision_context
 from partonfit._vocabulary import to_evolution
 from partonfit.data import Data, pseudodata, split_masks
 from partonfit.inference._compression import Compression, compress
+from partonfit.inference._constraints import Penalty
 from partonfit.inference._control import FitControl
 from partonfit.inference._objective import make_objective, replica_forms, shared_arrays
 from partonfit.theory import ForwardMap
@@ -71,7 +73,8 @@ def all_forms(compression: Compression, replicas: Replicas, precision: str) -> A
         points = int((~training).sum()) or len(training)
         return replica_forms(compression.forward.x, *both, points, precision)
 
-    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+    # One BLAS thread for each of ours: left to themselves they wait for each other most of the time.
+    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         each = list(pool.map(forms, replicas.pseudodata, replicas.training))
     return type(each[0])(*(np.stack(leaves) for leaves in zip(*each, strict=True)))
 
@@ -91,6 +94,7 @@ def fit_replicas(
     control: FitControl,
     reference: Any,
     progress: Progress | None,
+    penalty: Penalty | None = None,
     **loop: Any,
 ) -> tuple[TrainResult, Replicas, Compression]:
     """Fit ``count`` replicas of ``model`` to ``data``.
@@ -107,6 +111,8 @@ def fit_replicas(
         A pdf callable on which the compressed chi2 is centred.
     progress
         ``progress(step, total, metrics)``.
+    penalty
+        Positivity and integrability; ``forward`` is then on its grid.
     **loop
         ``callbacks``, ``checkpoint`` and ``placement`` of :func:`partonfit.training.run`.
 
@@ -129,12 +135,15 @@ def fit_replicas(
         trainable, non_trainable = (
             tuple(np.stack(leaves) for leaves in zip(*group, strict=True)) for group in zip(*drawn, strict=True)
         )
-    objective = make_objective(model, compression, control.threshold_chi2)
+    objective = make_objective(model, compression, control.threshold_chi2, penalty)
+    shared = shared_arrays(compression, precision)
+    if penalty is not None:
+        shared = shared._replace(constraints=penalty.arrays(precision))
     result = run(
         make_step(objective, update_with(optimizer), control.engine()),
         initial_states(trainable, non_trainable, values),
         members,
-        shared_arrays(compression, precision),
+        shared,
         control.engine(),
         progress,
         **loop,

@@ -50,6 +50,9 @@ class PDFFit:
         (data,) central values that were fitted.
     replica_data, training_mask
         (replica, data) pseudodata and training mask of each replica.
+    constraint_losses
+        (replica, observable) penalty of each positivity and integrability observable of
+        ``settings["constraints"]`` at the best epoch; ``None`` without constraints.
     """
 
     weights: Weights
@@ -61,6 +64,7 @@ class PDFFit:
     replica_data: np.ndarray
     training_mask: np.ndarray
     sources: Callable[[], tuple[Data, ForwardMap]] = field(repr=False, compare=False)
+    constraint_losses: np.ndarray | None = None
 
     @cached_property
     def _sources(self) -> tuple[Data, ForwardMap]:

@@ -41,6 +41,8 @@ def fit_to_files(fit: PDFFit) -> dict[str, bytes]:
     arrays |= {f"trainable_{i}": values for i, values in enumerate(fit.weights.trainable)}
     arrays |= {f"non_trainable_{i}": values for i, values in enumerate(fit.weights.non_trainable)}
     arrays |= {name: getattr(fit, name) for name in ("data_values", "replica_data", "training_mask")}
+    if fit.constraint_losses is not None:
+        arrays["constraint_losses"] = fit.constraint_losses
     stream = io.BytesIO()
     np.savez_compressed(stream, allow_pickle=False, **arrays)
     text = json.dumps(description, indent=1, allow_nan=False)
@@ -71,6 +73,7 @@ def fit_from_files(files: dict[str, bytes], sources: Sources, where: str = "this
             replica_data=arrays["replica_data"],
             training_mask=arrays["training_mask"],
             sources=lambda: sources(settings, provenance, arrays["data_values"]),
+            constraint_losses=arrays.get("constraint_losses"),
         )  # fmt: skip
     except (KeyError, TypeError, ValueError, zipfile.BadZipFile, EOFError) as error:
         msg = f"{where} is not a complete partonfit fit ({type(error).__name__}: {error})."

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from partonfit._vocabulary import EVOLUTION, TO_FLAVOURS
 
@@ -94,6 +95,14 @@ def reduce_rows(
     Reduction
         Its ``legs`` vanish at x points that no quadratic table has.
     """
+    # Many small decompositions: the threads of BLAS would mostly wait for each other.
+    with threadpool_limits(1, user_api="blas"):
+        return _reduced(blocks, x, reference, completion, tolerance)
+
+
+def _reduced(
+    blocks: Sequence[QuadraticRows], x: np.ndarray, reference: np.ndarray, completion: np.ndarray, tolerance: float
+) -> Reduction:
     used = np.unique(np.concatenate([block.x_index for block in blocks]))
     root = _prior_root(x[used], reference[:, used], completion)
     scaled = [root.T @ _matrices(block, used, completion) @ root for block in blocks]
