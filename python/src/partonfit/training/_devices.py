@@ -18,7 +18,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from partonfit._checks import whole
 from partonfit._errors import SettingError
 
-_CPU_BLOCK = 8
+_CPU_BLOCK = 10
 
 
 def chosen_devices(devices: int | Sequence[Any] | None = None) -> list[Any]:
@@ -68,6 +68,15 @@ def cores() -> int:
         return os.cpu_count() or 1
 
 
+def _compiled_for_one_core(lowered: Any) -> Callable:
+    """Compile a block that one of our threads drives: XLA's own threads would only get in its way."""
+    alone: dict[str, bool | str] = {"xla_cpu_multi_thread_eigen": False}
+    try:
+        return lowered.compile(compiler_options=alone | {"xla_cpu_experimental_ynn_fusion_type": ""})
+    except jax.errors.JaxRuntimeError:  # the second option comes and goes with the version of XLA
+        return lowered.compile(compiler_options=alone)
+
+
 class ByMember:
     """Blocks of members divided over devices; a device sees ``block // devices`` of them.
 
@@ -111,7 +120,11 @@ class ByMember:
                 program, mesh=self.mesh, in_specs=(each, each, whole_, whole_),
                 out_specs=(each, PartitionSpec(None, "member")), check_vma=False,
             )  # fmt: skip
-        return jax.jit(program).lower(*arguments).compile()
+        lowered = jax.jit(program).lower(*arguments)
+        members = len(arguments[0].status) // len(self.devices)
+        if self.devices[0].platform == "cpu" and members > 1:
+            return _compiled_for_one_core(lowered)
+        return lowered.compile()
 
     def agree(self, value: int) -> int:
         """Return what every process does next: here each goes its own way."""

@@ -34,6 +34,7 @@ from partonfit.training._step import Step
 Progress = Callback
 """``progress(step, total, metrics)``, called on the caller's thread."""
 
+_PASSES = 3
 _REPORT_SECONDS = 0.2
 
 
@@ -224,7 +225,8 @@ class _Loop:
 
         with ThreadPoolExecutor(workers) as pool:
             while self.blocks:
-                count = self.placement.agree(0 if self.stopped else pace.steps(len(self.blocks), workers))
+                wanted = -(-pace.steps(len(self.blocks), workers) // self.passes)
+                count = self.placement.agree(0 if self.stopped else wanted)
                 if count == 0:
                     return
                 seconds = self.one_round(pool, advance, count)
@@ -240,15 +242,16 @@ class _Loop:
                     self.save()
 
     def one_round(self, pool: ThreadPoolExecutor, advance: Callable, count: int) -> float:
-        """Advance every block once; progress is reported on this thread as they finish.
+        """Advance every block; progress is reported on this thread as they finish.
 
         Returns the seconds per step of the slowest block.
         """
         slowest = 0.0
-        futures = [pool.submit(advance, block, count) for block in self.blocks]
+        tasks = [block for _ in range(self.passes) for block in self.blocks]
+        futures = [pool.submit(advance, block, count) for block in tasks]
         done = 0
         try:
-            for block, future in zip(self.blocks, futures, strict=True):
+            for block, future in zip(tasks, futures, strict=True):
                 rows, seconds = future.result()
                 self.record.add(block.index, rows)
                 done += 1
@@ -260,10 +263,22 @@ class _Loop:
             # After an interrupt: those under way finish, and what they reached is kept too.
             for future in futures[done:]:
                 future.cancel()
-            for block, future in zip(self.blocks[done:], futures[done:], strict=True):
+            for block, future in zip(tasks[done:], futures[done:], strict=True):
                 if not future.cancelled() and future.exception() is None:
                     self.record.add(block.index, future.result()[0])
         return slowest
+
+    @property
+    def passes(self) -> int:
+        """How often a round goes over the blocks: more than once where they do not divide among the threads.
+
+        A thread that is through with its share goes on with the next pass, which leaves it idle only at
+        the end of the last. The same block never runs twice at a time: its passes are as far apart in
+        the queue as there are blocks, and fewer threads than that are at work.
+        """
+        workers = self.placement.workers
+        uneven = len(self.blocks) > workers and len(self.blocks) % workers and not self.placement.lockstep
+        return _PASSES if uneven else 1
 
     def collect(self, members: Any) -> None:
         """Take ended members out; pack the living ones anew when that frees at least one block."""
