@@ -1,12 +1,15 @@
-"""The one place where a precision becomes a JAX setting."""
+"""The one place where a precision becomes settings of JAX and Keras."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 import jax
 import keras
+
+from partonfit._errors import SettingError
 
 
 @contextmanager
@@ -16,8 +19,47 @@ def precision_context(precision: str) -> Iterator[None]:
     float64 arrays exist in JAX only where x64 is on; products in less than the full precision of
     their operands (TF32, bfloat16 passes) are never wanted in a fit.
     """
-    with jax.enable_x64(precision == "float64"), jax.default_matmul_precision("highest"):
+    double = precision == "float64"
+    with (
+        jax.enable_x64(double),
+        jax.default_matmul_precision("highest"),
+        _KEEP_FLOAT64 if double else nullcontext(),
+    ):
         yield
+
+
+class _KeepFloat64:
+    """Let Keras' operations give float64 for float64.
+
+    On JAX, Keras takes the result type of many operations (tanh, mean, division, ...) down from
+    float64 to float32 whatever floatx is, as if x64 were always off: a float64 network would have
+    float32 activations without a word. Threads may enter and leave in any order.
+    """
+
+    def __init__(self) -> None:
+        self._lock, self._inside = threading.Lock(), 0
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._set("float64")
+            if keras.backend.result_type("float64", "float64") != "float64":
+                msg = f"Keras {keras.__version__} computes float64 in float32 on JAX: use precision='float32'."
+                raise SettingError(msg)
+            self._inside += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if not self._inside:
+                self._set("float32")
+
+    def _set(self, result: str) -> None:
+        from keras.src.backend.common import dtypes  # Keras has no public switch
+
+        getattr(dtypes, "BIT64_TO_BIT32_DTYPE", {})["float64"] = result
+
+
+_KEEP_FLOAT64 = _KeepFloat64()
 
 
 @contextmanager
