@@ -11,7 +11,7 @@ import re
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
-from contextlib import AbstractContextManager, ContextDecorator, nullcontext
+from contextlib import ContextDecorator
 from itertools import count
 from typing import Any
 
@@ -22,6 +22,7 @@ from partonfit.operators._protocol import KINDS, Array, name_of, require, sizes
 from partonfit.operators._store import ResultStore
 
 _FLOAT64 = np.dtype(np.float64)
+_every = np.logical_and.reduce  # what .all() does, without its way through Python
 
 
 class Host:
@@ -36,10 +37,8 @@ class Host:
         self.linear = bool(getattr(op, "linear", False))
         self.name = name_of(op)
         self.calls: dict[str, int] = dict.fromkeys((*KINDS, "stored"), 0)
-        self._lock: AbstractContextManager[Any] = nullcontext()
-        if not getattr(op, "thread_safe", False):
-            # Re-entrant: an operator may call another wrapper of itself.
-            self._lock = threading.RLock()
+        # Re-entrant: an operator may call another wrapper of itself.
+        self._lock = None if getattr(op, "thread_safe", False) else threading.RLock()
         self._counting = threading.Lock()
 
     def size_out(self, kind: str) -> int:
@@ -59,115 +58,118 @@ class Host:
             Directions (..., state) or observation vectors (..., observation); leading axes of size
             one stretch over those of ``x``, and the other way round.
         """
-        dtype = np.dtype(x.dtype)
-        if x.ndim == 1 and (v is None or v.ndim == 1):
-            return self._lower(kind, self._one(kind, x, v), dtype)
+        if x.ndim == 1:
+            return self._one(kind, x, v, x.dtype)
         shape = x.shape[:-1] if v is None else np.broadcast_shapes(x.shape[:-1], v.shape[:-1])
-        rows = math.prod(shape)
-        result = np.empty((rows, self.size_out(kind)))
-        if rows:
-            xs = _Rows(x, shape)
-            vs = None if v is None else _Rows(v, shape)
-            self._many(kind, xs, vs, result)
-        return self._lower(kind, result, dtype).reshape(*shape, -1 if rows else self.size_out(kind))
+        rows, size = math.prod(shape), self.size_out(kind)
+        if not rows:
+            return np.empty((*shape, size), dtype=x.dtype)
+        xs, vs = _Rows(x, shape, rows), None if v is None else _Rows(v, shape, rows)
+        batch = getattr(self.operator, f"{kind}_batch", None)
+        if batch is not None:
+            return self._batch(kind, batch, [a.full() for a in (xs, vs) if a is not None], x.dtype).reshape(
+                *shape, size
+            )
+        result = np.empty((rows, size), dtype=x.dtype)
+        for i in range(rows):
+            result[i] = self._one(kind, xs[i], None if vs is None else vs[i], x.dtype)
+        return result.reshape(*shape, size)
 
     # ---- one sample, or many ------------------------------------------------------------------------
 
-    def _one(self, kind: str, x: Array, v: Array | None) -> Array:
-        """Return a result (size,) in float64 that no one else holds."""
+    def _one(self, kind: str, x: Array, v: Array | None, dtype: np.dtype) -> Array:
+        """Return a result (size,) that no one else holds."""
         own = np.array(x, dtype=_FLOAT64)
-        given = () if v is None else (np.array(v, dtype=_FLOAT64),)
-        if not self._finite_input(kind, own, *given):
-            return np.full(self.size_out(kind), np.nan)
-        if self.store is not None:
-            stored = self.store.get(kind, own, *given)
-            if stored is not None:
-                self._count("stored", 1)
-                return stored
-            # The operator may write into its arguments, and the store needs them as they were.
-            result = self._call(kind, own.copy(), *(g.copy() for g in given))
-            self.store.put(kind, result, own, *given)
-            return result
-        return self._call(kind, own, *given)
-
-    def _call(self, kind: str, *arguments: Array) -> Array:
+        given = (own,) if v is None else (own, np.array(v, dtype=_FLOAT64))
+        shape = (self.size_out(kind),)
+        if not self._finite_input(kind, given):
+            return np.full(shape, np.nan, dtype=dtype)
         function = getattr(self.operator, kind, None)
         if function is None:
             require(self.operator, kind)
-        with self._lock:
-            self._count(kind, 1)
-            found = function(*arguments)  # type: ignore[misc]  (require has raised)
-            # Copied while the lock is held: the operator may use one buffer for all its results.
-            return self._checked(kind, found, (self.size_out(kind),)).copy()
+        if self.store is None:
+            return self._call(kind, function, given, shape, dtype)
+        result = self._stored(kind, given)
+        if result is None:
+            # The operator may write into its arguments, and the store needs them as they were.
+            result = self._call(kind, function, [a.copy() for a in given], shape, _FLOAT64)
+            self.store.put(kind, result, *given)
+        return self._lower(kind, result, dtype)
 
-    def _many(self, kind: str, x: _Rows, v: _Rows | None, result: Array) -> None:
-        batch = getattr(self.operator, f"{kind}_batch", None)
-        if batch is None:
-            for i in range(len(result)):
-                result[i] = self._one(kind, x[i], None if v is None else v[i])
-            return
-        todo = np.arange(len(result))
-        arguments = [a.full() for a in (x, v) if a is not None]
-        if not self._finite_input(kind, *arguments):
-            good = np.logical_and.reduce([np.isfinite(a).all(axis=1) for a in arguments])
-            result[~good], todo = np.nan, todo[good]
+    def _batch(self, kind: str, function: Callable[..., Any], given: list[Array], dtype: np.dtype) -> Array:
+        """Return results (row, size) by one call for all rows that need one."""
+        rows, size = len(given[0]), self.size_out(kind)
+        good = None
+        if not self._finite_input(kind, given):
+            good = np.logical_and.reduce([np.isfinite(a).all(axis=1) for a in given])
+        if self.store is None and good is None:
+            return self._call(kind, function, given, (rows, size), dtype)
+        result = np.full((rows, size), np.nan)
+        todo = np.arange(rows) if good is None else np.flatnonzero(good)
         if self.store is not None:
-            todo = np.array([i for i in todo if not self._fill(kind, i, arguments, result)], dtype=int)
-        if not len(todo):
-            return
-        copies = [a[todo] for a in arguments]
-        with self._lock:
-            self._count(kind, 1)
-            found = batch(*copies)
-            result[todo] = self._checked(kind, found, (len(todo), self.size_out(kind)))
+            found = {i: self._stored(kind, [a[i] for a in given]) for i in todo}
+            for i, stored in found.items():
+                if stored is not None:
+                    result[i] = stored
+            todo = np.array([i for i, stored in found.items() if stored is None], dtype=int)
+        if len(todo):
+            result[todo] = self._call(kind, function, [a[todo] for a in given], (len(todo), size), _FLOAT64)
         if self.store is not None:
             for i in todo:
-                self.store.put(kind, result[i], *(a[i] for a in arguments))
+                self.store.put(kind, result[i], *(a[i] for a in given))
+        return self._lower(kind, result, dtype)
 
-    def _fill(self, kind: str, i: Any, arguments: list[Array], result: Array) -> bool:
-        """Fill one row from the store; return whether it was there."""
-        stored = self.store.get(kind, *(a[i] for a in arguments)) if self.store is not None else None
-        if stored is None:
-            return False
-        self._count("stored", 1)
-        result[i] = stored
-        return True
+    def _call(self, kind: str, function: Any, given: Any, shape: tuple[int, ...], dtype: np.dtype) -> Array:
+        """Call the operator, alone if it must be, and return a checked copy of what it gives."""
+        if self._lock is None:
+            with self._counting:
+                self.calls[kind] += 1
+            return self._result(kind, function(*given), shape, dtype)
+        with self._lock:
+            self.calls[kind] += 1
+            # Copied while the lock is held: the operator may use one buffer for all its results.
+            return self._result(kind, function(*given), shape, dtype)
 
-    def _count(self, what: str, n: int) -> None:
-        with self._counting:
-            self.calls[what] += n
+    def _stored(self, kind: str, given: Any) -> Array | None:
+        result = self.store.get(kind, *given) if self.store is not None else None
+        if result is not None:
+            with self._counting:
+                self.calls["stored"] += 1
+        return result
 
     # ---- what goes in and what comes out -------------------------------------------------------------
 
-    def _finite_input(self, kind: str, *arguments: Array) -> bool:
+    def _finite_input(self, kind: str, given: Any) -> bool:
         """Return whether all is finite; where that is an error (policy "raise"), raise it."""
-        for place, value in enumerate(arguments):
-            if np.isfinite(value).all():
+        for place, value in enumerate(given):
+            if _every(np.isfinite(value), None):
                 continue
             if self.nonfinite == "nan":
                 return False
             what = ("state", "direction dx" if kind == "tangent_linear" else "observation vector dy")[place]
-            raise OperatorError(
-                _where(f"The {what} given to {self._title(kind)}", value, "Training may have diverged.")
-            )
+            title = f"The {what} given to {self._title(kind)}"
+            raise OperatorError(_where(title, value, "Training may have diverged."))
         return True
 
-    def _checked(self, kind: str, found: Any, shape: tuple[int, ...]) -> Array:
-        """Return what the operator returned as an array of the right shape, or say what is wrong with it."""
+    def _result(self, kind: str, found: Any, shape: tuple[int, ...], dtype: np.dtype) -> Array:
+        """Return a copy of what the operator returned, of the right shape and type, or say what is wrong."""
         if type(found) is not np.ndarray or found.dtype != _FLOAT64 or found.shape != shape:
             found = as_float64(found, shape, self._title(kind))
-        if self.nonfinite == "raise" and not np.isfinite(found).all():
-            raise OperatorError(_where(f"The result of {self._title(kind)}", found, 'With nonfinite="nan" it goes on.'))
-        return found
+        return self._lower(kind, found, dtype)
 
     def _lower(self, kind: str, result: Array, dtype: np.dtype) -> Array:
+        """Return a copy in the type ``dtype`` after checking that it is finite (policy "raise")."""
         if dtype == _FLOAT64:
-            return result
-        with np.errstate(over="ignore"):
-            small = result.astype(dtype)
-        if self.nonfinite == "raise" and not np.isfinite(small).all():
-            worst = np.abs(result).max()
-            msg = f"A result of {self._title(kind)} is {worst:.3g}: too large for {dtype}. Use float64 or scale it."
+            small = result.copy()
+        else:
+            with np.errstate(over="ignore"):
+                small = result.astype(dtype)
+        if self.nonfinite == "raise" and not _every(np.isfinite(small), None):
+            if np.isfinite(result).all():
+                text = f"A result of {self._title(kind)} is {np.abs(result).max():.3g}: too large for {dtype}."
+                msg = f"{text} Use float64 or scale it."
+            else:
+                msg = _where(f"The result of {self._title(kind)}", result, 'With nonfinite="nan" it goes on.')
             raise OperatorError(msg)
         return small
 
@@ -178,20 +180,22 @@ class Host:
 class _Rows:
     """The samples of an array whose leading axes stretch to ``shape``, without copying what repeats."""
 
-    def __init__(self, array: Array, shape: tuple[int, ...]) -> None:
-        self.size = array.shape[-1]
-        single = array.size == self.size
-        self.array = array.reshape(1, self.size) if single else np.broadcast_to(array, (*shape, self.size))
-        self.rows = math.prod(shape)
-        if not single:
-            self.array = self.array.reshape(self.rows, self.size)
+    def __init__(self, array: Array, shape: tuple[int, ...], rows: int) -> None:
+        size = array.shape[-1]
+        self.shape = (rows, size)
+        if array.size == size:  # the same for all rows
+            self.array, self.step = array.reshape(1, size), 0
+        else:
+            self.array, self.step = np.broadcast_to(array, (*shape, size)).reshape(rows, size), 1
 
     def __getitem__(self, i: int) -> Array:
-        return self.array[i if len(self.array) > 1 else 0]
+        return self.array[i * self.step]
 
     def full(self) -> Array:
-        """Return all rows (row, size) as a float64 array."""
-        return np.array(np.broadcast_to(self.array, (self.rows, self.size)), dtype=_FLOAT64, order="C")
+        """Return all rows (row, size) as a float64 array of its own."""
+        result = np.empty(self.shape)
+        result[:] = self.array
+        return result
 
 
 def as_float64(found: Any, shape: tuple[int, ...], title: str) -> Array:
