@@ -32,8 +32,9 @@ def train(
     """Train members ``numbers`` of ``count``; each depends on its number only."""
     numbers = range(count) if numbers is None else numbers
     keras.utils.set_random_seed(1)
-    layers = [keras.layers.Dense(width, "tanh", dtype=precision), keras.layers.Dense(1, dtype=precision)]
-    model = keras.Sequential([keras.Input((1,), dtype=precision), *layers])
+    with precision_context(precision):
+        layers = [keras.layers.Dense(width, "tanh", dtype=precision), keras.layers.Dense(1, dtype=precision)]
+        model = keras.Sequential([keras.Input((1,), dtype=precision), *layers])
 
     def objective(trainable, non_trainable, target, x, epoch):
         out, updated = model.stateless_call(list(trainable), list(non_trainable), x, training=True)

@@ -1,7 +1,7 @@
 """Checkpoints of the loop's state, written with orbax: complete or absent, never half.
 
-A checkpoint is a folder ``<number>`` inside the folder that the user named. Orbax writes it aside
-and renames it when it is complete; the one before is removed only after that. What is stored is the
+A checkpoint is a folder ``<number>`` inside the folder that the user named. It is written aside and
+renamed when it is complete; the one before is removed only after that. What is stored is the
 state of every member, the record of losses, and a fingerprint of everything that decides the result
 (settings, data, tables, t0), so that no fit goes on from another one's state.
 """
@@ -14,7 +14,8 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from partonfit._errors import StorageError
 from partonfit._files import check_folder
 
 FORMAT = 1
-_STATE, _ABOUT = "state", "about"
+_STATE, _ABOUT = "state", "about.json"
 
 
 def fingerprint(**parts: Any) -> dict[str, str]:
@@ -83,6 +84,7 @@ class Checkpoint:
         self.folder = Path(folder).expanduser().absolute()
         self.parts, self.facts, self.every = dict(parts), dict(facts or {}), every
         self._next = -np.inf
+        self._records: list[str] = []
         _check_place(self.folder)
         self._latest = _latest(self.folder)
         if self._latest is None:
@@ -93,7 +95,9 @@ class Checkpoint:
                 "begin anew."
             )
             raise StorageError(msg)
-        self._check_same(_about(self.folder, self._latest))
+        about = _about(self.folder, self._latest)
+        self._records = [name for name in about["arrays"] if name.startswith("record.")]
+        self._check_same(about)
 
     @property
     def exists(self) -> bool:
@@ -108,12 +112,12 @@ class Checkpoint:
         """Return (states, record table); ``states`` tells the structure, shapes and types."""
         number = self._latest
         assert number is not None
-        try:
-            # The content of a damaged file can raise anything.
-            stored = _checkpointer().restore(self.folder / str(number), _restore_all())[_STATE]
-        except Exception as error:
-            raise _unreadable(self.folder, number, error) from error
         leaves, structure = jax.tree_util.tree_flatten_with_path(states)
+        wanted = [*(f"states{jax.tree_util.keystr(path)}" for path, _ in leaves), *self._records]
+        try:
+            stored = _read(self.folder / str(number) / _STATE, wanted)
+        except Exception as error:  # the content of a damaged file can raise anything
+            raise _unreadable(self.folder, number, error) from error
         found = []
         for path, leaf in leaves:
             value = stored.get(f"states{jax.tree_util.keystr(path)}")
@@ -126,8 +130,6 @@ class Checkpoint:
 
     def save(self, states: Any, table: Mapping[str, np.ndarray]) -> None:
         """Write a checkpoint; the one before stays until the new one is complete."""
-        import orbax.checkpoint as ocp
-
         begun = time.monotonic()
         number = 0 if self._latest is None else self._latest + 1
         flat = {
@@ -136,12 +138,15 @@ class Checkpoint:
         }
         # The storage has no arrays without elements: a record without rows is left out.
         flat |= {f"record.{name}": values for name, values in table.items() if values.size}
-        about = {"format": FORMAT, "parts": self.parts, "facts": self.facts}
-        content = ocp.args.Composite(**{_STATE: ocp.args.PyTreeSave(flat), _ABOUT: ocp.args.JsonSave(about)})
+        about = {"format": FORMAT, "parts": self.parts, "facts": self.facts, "arrays": sorted(flat)}
+        work = self.folder / f"{number}.unfinished"
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             _remove_unfinished(self.folder)
-            _checkpointer().save(self.folder / str(number), content)
+            work.mkdir()
+            (work / _ABOUT).write_text(json.dumps(about))
+            _write(work / _STATE, flat)
+            work.rename(self.folder / str(number))
         except Exception as error:  # the storage library reports a full disk by errors of its own
             kept = "There is no earlier one." if self._latest is None else "The one before it is complete and kept."
             msg = (
@@ -193,41 +198,55 @@ def remove_checkpoint(folder: str | Path) -> None:
     shutil.rmtree(place, ignore_errors=True)
 
 
-def _checkpointer() -> Any:
+@contextmanager
+def _alone() -> Iterator[Any]:
+    """Give orbax' handler of a pytree, in a world of one process.
+
+    Each process keeps its own members, and nobody waits for the others while writing; orbax knows
+    only checkpoints that all processes write together, and of NumPy arrays it writes those of the
+    first process. So it is told that there is one process, and folders are made and renamed here.
+    """
+    import orbax.checkpoint as ocp
+    from orbax.checkpoint._src.multihost import multihost
+
+    true = multihost.process_index, multihost.process_count
+    if jax.process_count() > 1:
+        multihost.process_index, multihost.process_count = lambda: 0, lambda: 1
+    try:
+        one = ocp.options.MultiprocessingOptions(primary_host=0, active_processes={0}, barrier_sync_key_prefix="one")
+        yield ocp.PyTreeCheckpointHandler(multiprocessing_options=one)
+    finally:
+        multihost.process_index, multihost.process_count = true
+
+
+def _write(folder: Path, arrays: Mapping[str, np.ndarray]) -> None:
     import orbax.checkpoint as ocp
 
-    # Each process keeps its own members: nobody waits for the others while writing.
-    me = jax.process_index()
-    alone = ocp.options.MultiprocessingOptions(
-        primary_host=me, active_processes={me}, barrier_sync_key_prefix=f"process{me}"
-    )
-    handler = ocp.CompositeCheckpointHandler(
-        composite_options=ocp.CompositeOptions(multiprocessing_options=alone),
-        **{
-            _STATE: ocp.PyTreeCheckpointHandler(multiprocessing_options=alone),
-            _ABOUT: ocp.JsonCheckpointHandler(multiprocessing_options=alone),
-        },
-    )
-    return ocp.Checkpointer(handler, multiprocessing_options=alone)
+    folder.mkdir()
+    with _alone() as handler:
+        handler.save(folder, args=ocp.args.PyTreeSave(dict(arrays)))
+        handler.finalize(folder)
 
 
-def _restore_all() -> Any:
+def _read(folder: Path, names: list[str]) -> dict[str, np.ndarray]:
     import orbax.checkpoint as ocp
 
-    return ocp.args.Composite(**{_STATE: ocp.args.PyTreeRestore(), _ABOUT: ocp.args.JsonRestore()})
+    plain = {name: ocp.RestoreArgs(restore_type=np.ndarray) for name in names}
+    with _alone() as handler:
+        return handler.restore(folder, args=ocp.args.PyTreeRestore(dict.fromkeys(names, 0), restore_args=plain))
 
 
 def _about(folder: Path, number: int) -> dict[str, Any]:
     """Return what a checkpoint says about itself; reads one small file."""
     try:
-        about = json.loads((folder / str(number) / _ABOUT / "metadata").read_text())
-        version, parts, facts = about["format"], about["parts"], about["facts"]
+        about = json.loads((folder / str(number) / _ABOUT).read_text())
+        version, _ = about["format"], (about["parts"], about["facts"], about["arrays"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise _unreadable(folder, number, error) from error
     if version != FORMAT:
         msg = f"The checkpoint in {folder} has format {version!r}; this version of partonfit reads format {FORMAT}."
         raise StorageError(msg)
-    return {"parts": parts, "facts": facts}
+    return about
 
 
 def _unreadable(folder: Path, number: int, error: Exception) -> StorageError:

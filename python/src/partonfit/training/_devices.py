@@ -1,8 +1,7 @@
 """Where members, data and programs lie: on one device, or divided over several.
 
 Members share nothing, so dividing them needs no communication: every device runs the same program
-on its own part of the block. One model over a sharded batch is the other way round: the values are
-everywhere, the samples are divided, and the compiler inserts the sums over devices.
+on blocks of its own.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from partonfit._checks import whole
 from partonfit._errors import SettingError
@@ -78,54 +76,43 @@ def _compiled_for_one_core(lowered: Any) -> Callable:
 
 
 class ByMember:
-    """Blocks of members divided over devices; a device sees ``block // devices`` of them.
+    """Blocks of members divided over devices, each block on one of them.
 
-    The part of one device has the same size whatever the number of devices and members, so that the
-    same program runs on each and a member's numbers depend on neither.
+    A block has the same size whatever the number of devices and members, so that the same program
+    runs on each and a member's numbers depend on neither.
     """
-
-    lockstep = False
 
     def __init__(self, devices: int | Sequence[Any] | None = None) -> None:
         self.devices = chosen_devices(devices)
-        self.mesh = Mesh(np.array(self.devices), ("member",))
-        self.each = NamedSharding(self.mesh, PartitionSpec("member"))
-        self.all = NamedSharding(self.mesh, PartitionSpec())
 
     def block_size(self, wanted: int | None, count: int) -> int:
-        """Return the members of one block, a multiple of the number of devices."""
-        number = len(self.devices)
-        if wanted is None:
-            wanted = _CPU_BLOCK if self.devices[0].platform == "cpu" else -(-count // number)
-        return wanted * number
+        """Return the number of members of one block."""
+        if wanted is not None:
+            return wanted
+        return _CPU_BLOCK if self.devices[0].platform == "cpu" else -(-count // len(self.devices))
 
     @property
     def workers(self) -> int:
-        """Threads that drive blocks: a CPU device runs several at a time, an accelerator one."""
-        return max(1, cores() // len(self.devices)) if self.devices[0].platform == "cpu" else 1
+        """Threads that drive blocks: a CPU runs one on each core, an accelerator one at a time."""
+        return max(cores(), len(self.devices)) if self.devices[0].platform == "cpu" else len(self.devices)
 
-    def put(self, tree: Any) -> Any:
-        """Place values with a leading member axis."""
-        return jax.device_put(tree, self.each)
+    def put(self, tree: Any, slot: int = 0) -> Any:
+        """Place values on the device of block number ``slot``."""
+        return jax.device_put(tree, self.devices[slot % len(self.devices)])
 
-    def put_shared(self, tree: Any) -> Any:
-        """Place what all members see."""
-        return jax.device_put(tree, self.all)
+    def put_shared(self, tree: Any) -> list[Any]:
+        """Place what all members see, on every device."""
+        return [jax.device_put(tree, device) for device in self.devices]
 
-    def compile(self, program: Callable, *arguments: Any) -> Callable:
-        """Compile ``program(states, members, shared, count)`` for the given arguments, once."""
-        if len(self.devices) > 1:
-            each, whole_ = PartitionSpec("member"), PartitionSpec()
-            program = jax.shard_map(
-                program, mesh=self.mesh, in_specs=(each, each, whole_, whole_),
-                out_specs=(each, PartitionSpec(None, "member")), check_vma=False,
-            )  # fmt: skip
-        lowered = jax.jit(program).lower(*arguments)
-        members = len(arguments[0].status) // len(self.devices)
-        if self.devices[0].platform == "cpu" and members > 1:
-            return _compiled_for_one_core(lowered)
-        return lowered.compile()
+    def compile(self, program: Callable, states: Any, members: Any, shared: list[Any]) -> list[Callable]:
+        """Compile ``program(states, members, shared, count)`` once for each device."""
+        jitted = jax.jit(program)
 
-    def agree(self, value: int) -> int:
-        """Return what every process does next: here each goes its own way."""
-        return value
+        def one(slot: int) -> Callable:
+            mine = self.put((states, members), slot)
+            lowered = jitted.lower(*mine, shared[slot], self.put(np.int32(1), slot))
+            if self.devices[0].platform == "cpu" and len(states.status) > 1:
+                return _compiled_for_one_core(lowered)
+            return lowered.compile()
+
+        return [one(slot) for slot in range(len(self.devices))]

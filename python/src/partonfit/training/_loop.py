@@ -55,8 +55,8 @@ class TrainResult:
     history
         ``epoch`` (record,); ``loss``, ``validation`` and what else the step reports (member, record),
         NaN once a member ended.
-    compilations
-        Number of programs compiled.
+    compilations, compile_seconds
+        Number of programs compiled, and how long that took.
     error
         What a callback raised, if one ended the training.
     """
@@ -70,6 +70,7 @@ class TrainResult:
     status: tuple[Status, ...]
     history: dict[str, np.ndarray]
     compilations: int = 1
+    compile_seconds: float = 0.0
     error: Exception | None = None
 
 
@@ -168,7 +169,7 @@ class _Loop:
         self.record = Record(control.record_every, self.count)
         self.blocks: list[Block] = []
         self.interrupted = False
-        self.compilations = 0
+        self.compilations, self.compile_seconds = 0, 0.0
         self.metrics, self.shown = Metrics(control.epochs), -np.inf
 
     def open(self) -> None:
@@ -192,9 +193,9 @@ class _Loop:
             members = _as_numpy(members)
             self.blocks = self.pack(living, members)
             shared = self.placement.put_shared(shared)
-            one = self.placement.put_shared(np.int32(1))
-            compiled = self.placement.compile(program, self.blocks[0].states, self.blocks[0].members, shared, one)
-            self.compilations = 1
+            begun = time.perf_counter()
+            compiled = self.placement.compile(program, self.blocks[0].states, self.blocks[0].members, shared)
+            self.compilations, self.compile_seconds = len(compiled), time.perf_counter() - begun
             try:
                 self.rounds(compiled, members, shared)
             except KeyboardInterrupt:
@@ -211,27 +212,23 @@ class _Loop:
         """Whether the user, or an exception in what the user gave, ended it."""
         return self.interrupted or self.callbacks.stopped or self.progress.stopped
 
-    def rounds(self, compiled: Callable, members: Any, shared: Any) -> None:
+    def rounds(self, compiled: list[Callable], members: Any, shared: list[Any]) -> None:
         """Advance all blocks, round by round."""
         pace = Pace(self.control.steps_per_dispatch)
         workers = self.placement.workers
 
         def advance(block: Block, count: int) -> tuple[dict[str, np.ndarray], float]:
-            with precision_context(self.control.precision):
-                begun = time.perf_counter()
-                steps = self.placement.put_shared(np.int32(count))
-                block.states, rows = compiled(block.states, block.members, shared, steps)
+            with precision_context(self.control.precision), block.lock:
+                begun, at = time.perf_counter(), block.slot
+                steps = self.placement.put(np.int32(count), at)
+                block.states, rows = compiled[at](block.states, block.members, shared[at], steps)
                 return _as_numpy(jax.block_until_ready(rows)), (time.perf_counter() - begun) / count
 
         with ThreadPoolExecutor(workers) as pool:
             while self.blocks:
-                wanted = -(-pace.steps(len(self.blocks), workers) // self.passes)
-                count = self.placement.agree(0 if self.stopped else wanted)
-                if count == 0:
-                    return
-                seconds = self.one_round(pool, advance, count)
-                pace.learn(seconds)
-                if self.stopped and not self.placement.lockstep:
+                count = -(-pace.steps(len(self.blocks), workers) // self.passes)
+                pace.learn(self.one_round(pool, advance, count))
+                if self.stopped:
                     return
                 self.collect(members)
                 if self.blocks:  # the end is reported by itself
@@ -257,7 +254,7 @@ class _Loop:
                 done += 1
                 slowest = max(slowest, seconds)
                 self.report()
-                if self.stopped and not self.placement.lockstep:
+                if self.stopped:
                     break
         finally:
             # After an interrupt: those under way finish, and what they reached is kept too.
@@ -277,7 +274,7 @@ class _Loop:
         the queue as there are blocks, and fewer threads than that are at work.
         """
         workers = self.placement.workers
-        uneven = len(self.blocks) > workers and len(self.blocks) % workers and not self.placement.lockstep
+        uneven = len(self.blocks) > workers and len(self.blocks) % workers
         return _PASSES if uneven else 1
 
     def collect(self, members: Any) -> None:
@@ -303,9 +300,10 @@ class _Loop:
             take = np.concatenate([rows, np.full(padding, rows[-1])])
             chosen = jax.tree.map(lambda a, t=take: a[t], self.store)
             chosen.status[len(rows) :] = Status.FINISHED
-            mine = self.placement.put(jax.tree.map(lambda a, t=take: a[t], members))
+            slot = len(blocks) % len(self.placement.devices)
+            mine = self.placement.put(jax.tree.map(lambda a, t=take: a[t], members), slot)
             numbers = np.concatenate([rows, np.full(padding, -1)])
-            blocks.append(Block(numbers, self.placement.put(chosen), mine))
+            blocks.append(Block(numbers, self.placement.put(chosen, slot), mine, slot))
         return blocks
 
     def keep(self, blocks: list[Block], which: np.ndarray | None = None) -> None:
@@ -355,6 +353,7 @@ class _Loop:
             status=tuple(statuses),
             history=self.record.table(),
             compilations=self.compilations,
+            compile_seconds=self.compile_seconds,
             error=self.callbacks.error or self.progress.error,
         )
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import jax
@@ -17,11 +18,17 @@ _FIRST_STEPS = 16
 
 @dataclass
 class Block:
-    """Members that go through the program together; ``index`` is -1 for padding and ended ones."""
+    """Members that go through the program together on device number ``slot``.
+
+    ``index`` is -1 for padding and for members that have ended.
+    """
 
     index: np.ndarray
     states: TrainState
     members: Any
+    slot: int = 0
+    # One block may be asked for twice in a round: never at the same time.
+    lock: threading.Lock = field(default_factory=threading.Lock)
 
 
 def write_rows(target: Any, source: Any, rows: np.ndarray, columns: np.ndarray) -> None:

@@ -225,7 +225,8 @@ def _wait_until_all_are_here() -> None:
     client = _client()
     _rounds += 1
     client.key_value_set(f"partonfit/{_rounds}/{jax.process_index()}", "here")
-    for other in range(jax.process_count()):
+    everyone = [*range(jax.process_count())]
+    for other in everyone:
         while True:
             try:
                 client.blocking_key_value_get(f"partonfit/{_rounds}/{other}", _POLL_SECONDS * 1000)
@@ -233,11 +234,16 @@ def _wait_until_all_are_here() -> None:
             except jax.errors.JaxRuntimeError as error:
                 if "DEADLINE_EXCEEDED" not in str(error):
                     raise FitError(_lost([0])) from error
-                dead = sorted(
-                    set(range(jax.process_count())) - set(client.get_live_nodes([*range(jax.process_count())]))
-                )
-                if dead:
-                    raise FitError(_lost(dead)) from None
+            dead = sorted(set(everyone) - set(_living(client, everyone)))
+            if dead:
+                raise FitError(_lost(dead))
+
+
+def _living(client: Any, everyone: list[int]) -> list[int]:
+    try:
+        return list(client.get_live_nodes(everyone))
+    except jax.errors.JaxRuntimeError:
+        return everyone[1:]  # process 0, which would know, does not answer
 
 
 def _lost(dead: Sequence[int]) -> str:
@@ -263,7 +269,7 @@ def disconnect() -> None:
         if jax.process_index() == 0:
             # Process 0 keeps the others' connection alive: it goes last.
             until = time.monotonic() + 10
-            while len(client.get_live_nodes([*range(jax.process_count())])) > 1 and time.monotonic() < until:
+            while len(_living(client, [*range(jax.process_count())])) > 1 and time.monotonic() < until:
                 time.sleep(0.05)
     except jax.errors.JaxRuntimeError:
         pass  # one has gone already

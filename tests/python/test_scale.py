@@ -1,0 +1,223 @@
+"""Several devices and several processes: the same numbers as on one."""
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import engine
+import numpy as np
+import partonfit as pf
+import pytest
+from partonfit.training import ByMember, find_place, my_members
+from partonfit.training._processes import Place, _slurm_coordinator, connect
+
+HERE = Path(__file__).parent
+
+
+def python(code, *arguments, devices=1, **environment):
+    """Start Python on ``code`` with this many forced CPU devices, in a process of its own."""
+    variables = {name: value for name, value in os.environ.items() if not name.startswith("SLURM_")}
+    variables |= {"XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}", "PYTHONPATH": str(HERE)}
+    return subprocess.Popen(
+        [sys.executable, "-W", "ignore", "-c", code, *map(str, arguments)],
+        env=variables | environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+def ended(process, code=0, timeout=100):
+    """Return what a process wrote, after checking how it ended."""
+    out, err = process.communicate(timeout=timeout)
+    assert process.returncode == code, err[-3000:]
+    return out + err
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return server.getsockname()[1]
+
+
+# --- devices ---------------------------------------------------------------------------------------
+
+DEVICES = """
+import sys
+import time
+import engine
+import jax
+import numpy as np
+import partonfit as pf
+from partonfit.training import ByMember
+assert jax.local_device_count() == 4
+found = {}
+for precision in ("float32", "float64"):
+    for devices in (1, 4):
+        result = engine.train(9, epochs=2000, block_size=2, precision=precision, placement=ByMember(devices))
+        assert result.compilations == devices
+        found |= {f"{precision} {devices} {i}": leaf for i, leaf in enumerate(result.trainable)}
+    alone = engine.train(9, numbers=[7], epochs=2000, block_size=2, precision=precision, placement=ByMember(4))
+    found |= {f"{precision} alone {i}": leaf for i, leaf in enumerate(alone.trainable)}
+np.savez(sys.argv[1], **found)
+try:
+    ByMember(5)
+except pf.SettingError as error:
+    print(error)
+"""
+
+
+def test_members_on_four_devices_equal_those_on_one(tmp_path):
+    """Over 2000 epochs to the last bit, so also to 1e-10 in float64, 1e-4 in float32; member 7 also alone."""
+    words = ended(python(DEVICES, tmp_path / "out.npz", devices=4))
+    assert "devices is 5, but this process has 4" in words
+    with np.load(tmp_path / "out.npz") as found:
+        for precision in ("float64", "float32"):
+            for i in range(4):
+                one, four, alone = (found[f"{precision} {name} {i}"] for name in (1, 4, "alone"))
+                assert one.dtype == precision
+                np.testing.assert_array_equal(four, one)
+                np.testing.assert_array_equal(alone[0], four[7])
+
+
+def test_devices_that_are_not_there_are_named():
+    with pytest.raises(pf.SettingError, match=r"xla_force_host_platform_device_count=N"):
+        ByMember(1000)
+    with pytest.raises(pf.SettingError, match="devices must be a whole number"):
+        ByMember("all")
+    with pytest.raises(pf.SettingError, match="devices must be some of"):
+        ByMember(["cpu"])
+
+
+# --- where a process stands ------------------------------------------------------------------------
+
+SLURM = {"SLURM_JOB_ID": "1234", "SLURM_NTASKS": "8", "SLURM_PROCID": "3", "SLURM_STEP_NODELIST": "node[007-009,011]"}
+
+
+@pytest.fixture
+def slurm(monkeypatch):
+    for name in list(os.environ):
+        if name.startswith("SLURM_"):
+            monkeypatch.delenv(name)
+    for name, value in SLURM.items():
+        monkeypatch.setenv(name, value)
+    return monkeypatch
+
+
+def test_slurm_says_where_a_process_stands(slurm):
+    assert find_place() == Place("node007:62674", 8, 3)
+    assert find_place(coordinator="head:1") == Place("head:1", 8, 3)
+    slurm.setenv("SLURM_NTASKS", "1")
+    assert find_place() is None
+    slurm.delenv("SLURM_STEP_NODELIST")  # in a batch script, outside of srun
+    slurm.setenv("SLURM_NTASKS", "8")
+    assert find_place() is None
+
+
+@pytest.mark.parametrize(
+    ("nodes", "first"),
+    [("a", "a"), ("a1,a2", "a1"), ("a[001-004]", "a001"), ("a[02,5-9],b", "a02"), ("rack-3-node[7]", "rack-3-node7")],
+)
+def test_the_first_host_of_a_step(nodes, first):
+    assert _slurm_coordinator(SLURM | {"SLURM_STEP_NODELIST": nodes}) == f"{first}:62674"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((None, "h:1", None), "processes is missing"),
+        ((2, None, 0), "coordinator .* is needed"),
+        ((2, "h:1", None), "process_id is needed"),
+        ((2, "h:1", 2), r"must be below processes \(2\)"),
+        ((2, "h", 0), "HOST:PORT"),
+        ((0, "h:1", 0), "at least 1"),
+    ],
+)
+def test_wrong_places_are_named(monkeypatch, arguments, message):
+    for name in SLURM:
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(pf.SettingError, match=message):
+        find_place(*arguments)
+
+
+def test_one_process_is_no_group(monkeypatch):
+    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
+    assert find_place() is None
+    assert find_place(1) is None
+    assert my_members(4).tolist() == [0, 1, 2, 3]
+
+
+def test_nobody_answers():
+    begun = time.monotonic()
+    with pytest.raises(pf.FitError, match=r"Process 1 could not reach process 0 at 127.0.0.1:\d+ within 1 s"):
+        connect(Place(f"127.0.0.1:{free_port()}", 2, 1), timeout=1)
+    with pytest.raises(pf.FitError, match=r"Of 3 processes, 1, 2 did not come to 127.0.0.1:\d+ within 1 s"):
+        connect(Place(f"127.0.0.1:{free_port()}", 3, 0), timeout=1)
+    assert time.monotonic() - begun < 10
+    with socket.create_server(("", 0)) as taken, pytest.raises(pf.FitError, match="cannot listen on port"):
+        connect(Place(f"127.0.0.1:{taken.getsockname()[1]}", 2, 0), timeout=1)
+
+
+# --- two processes ---------------------------------------------------------------------------------
+
+MEMBERS = """
+import os, sys, time
+import engine
+import numpy as np
+import partonfit as pf
+from partonfit.training import (
+    Checkpoint, connect, disconnect, find_place, gather_result, my_members, own_folder
+)
+me, port, folder, what = int(sys.argv[1]), sys.argv[2], sys.argv[3], sys.argv[4]
+connect(find_place(2, f"127.0.0.1:{port}", me), timeout=60 if what != "die" else 10)
+store = Checkpoint(own_folder(folder), engine.parts(), resume=what == "resume")
+mine = my_members(7)
+
+def stop(step, total, metrics):
+    if what == "stop" and step >= 100:
+        raise KeyboardInterrupt
+    if what == "die" and me == 1:
+        os._exit(9)
+
+result = engine.train(7, numbers=mine, patience=20, checkpoint=store, callbacks=[stop])
+try:
+    result = gather_result(result, 7)
+except pf.FitError as error:
+    print(error, flush=True)
+    os._exit(5)
+np.savez(f"{folder}-{what}-{me}.npz", *result.trainable, **result.history,
+         others=[result.loss, result.validation, result.epoch, result.best_epoch, [int(s) for s in result.status]])
+disconnect()
+"""
+
+
+def two(folder, what, codes=(0, 0)):
+    port = free_port()
+    both = [python(MEMBERS, k, port, folder, what) for k in (0, 1)]
+    try:
+        return [ended(process, code) for process, code in zip(both, codes, strict=True)]
+    finally:
+        for process in both:
+            process.kill()
+
+
+def test_members_divided_over_two_processes(tmp_path):
+    """Stopped, resumed from both processes' checkpoints, and gathered: as in one process."""
+    two(tmp_path / "c", "stop")
+    two(tmp_path / "c", "resume")
+    whole = engine.train(7, patience=20)
+    for k in (0, 1):
+        with np.load(f"{tmp_path / 'c'}-resume-{k}.npz") as found:
+            for i, leaf in enumerate(whole.trainable):
+                np.testing.assert_array_equal(found[f"arr_{i}"], leaf)
+            for name, values in whole.history.items():
+                np.testing.assert_array_equal(found[name], values)
+            status = [int(s) for s in whole.status]
+            np.testing.assert_array_equal(
+                found["others"], [whole.loss, whole.validation, whole.epoch, whole.best_epoch, status]
+            )
+
+
+def test_a_process_that_dies_is_named(tmp_path):
+    said, _ = two(tmp_path / "c", "die", codes=(5, 9))
+    assert "Process 1 ended before its members were done" in said
+    assert "again with resume" in said
