@@ -145,7 +145,8 @@ def interrupted(folder, at=100, **more):
         if step >= at:
             raise KeyboardInterrupt
 
-    return engine.train(patience=20, callbacks=[stop], checkpoint=Checkpoint(folder, engine.parts()), **more)
+    store = Checkpoint(folder, engine.parts())
+    return engine.train(patience=20, steps_per_dispatch=20, callbacks=[stop], checkpoint=store, **more)
 
 
 def test_an_interrupted_training_resumes_to_the_same_bits(whole, tmp_path):
