@@ -157,7 +157,12 @@ def fit_pdf(
     )  # fmt: skip
     statuses = _statuses(result, drawn.training)
     provenance = _provenance(data, forward, control, t0_predictions) | {
-        "seconds": {"loading": round(loaded - started, 3), "training": round(trained - loaded, 3)},
+        "seconds": {
+            "loading": round(loaded - started, 3),
+            "training": round(trained - loaded, 3),
+            "compiling": round(result.compile_seconds, 3),  # a part of training
+        },
+        "compilations": result.compilations,
     }
     if result.error is not None:
         provenance["callback_error"] = f"{type(result.error).__name__}: {result.error}"

@@ -7,18 +7,19 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
+import jax
 import keras
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 from partonfit import _seeds
-from partonfit._precision import precision_context
+from partonfit._precision import keras_floatx, precision_context
 from partonfit._vocabulary import to_evolution
 from partonfit.data import Data, pseudodata, split_masks
 from partonfit.inference._compression import Compression, compress
 from partonfit.inference._constraints import Penalty
 from partonfit.inference._control import FitControl
-from partonfit.inference._objective import make_objective, replica_forms, shared_arrays
+from partonfit.inference._objective import ReplicaForms, make_objective, replica_forms, shared_arrays
 from partonfit.theory import ForwardMap
 from partonfit.training import (
     Progress,
@@ -66,17 +67,16 @@ def draw_replicas(data: Data, t0: np.ndarray | None, count: int, seed: int, cont
 
 def all_forms(compression: Compression, replicas: Replicas, precision: str) -> Any:
     """Return the stacked quadratic forms of every replica (LAPACK on a pool of threads)."""
+    nonlinear = replicas.training[:, ~compression.forward.linear]
+    sizes = tuple(int(mask.sum(axis=1).max()) for mask in (nonlinear, ~nonlinear))
 
-    def forms(values: np.ndarray, training: np.ndarray) -> Any:
-        both = compression.forms(values, training)
-        # With nothing held out, the training points decide.
-        points = int((~training).sum()) or len(training)
-        return replica_forms(compression.forward.x, *both, points, precision)
+    def forms(values: np.ndarray, training: np.ndarray) -> ReplicaForms:
+        return replica_forms(compression, values, training, sizes, precision)
 
     # One BLAS thread for each of ours: left to themselves they wait for each other most of the time.
     with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         each = list(pool.map(forms, replicas.pseudodata, replicas.training))
-    return type(each[0])(*(np.stack(leaves) for leaves in zip(*each, strict=True)))
+    return jax.tree.map(lambda *leaves: np.stack(leaves), *each)
 
 
 def make_optimizer(control: FitControl) -> keras.optimizers.Optimizer:
@@ -128,7 +128,7 @@ def fit_replicas(
     replicas = draw_replicas(data, t0, count, seed, control)
     compression = compress(forward, covariance, reference, to_evolution(), control.compression)
     members = all_forms(compression, Replicas(replicas.pseudodata[mine], replicas.training[mine]), precision)
-    with precision_context(precision):
+    with precision_context(precision), keras_floatx(precision):
         optimizer = make_optimizer(control)
         values = optimizer_values(optimizer, model)
         drawn = [initial_values(model, seed, int(member)) for member in mine]

@@ -22,15 +22,22 @@ class ReplicaForms(NamedTuple):
 
     Every replica has the grid x for itself: were it shared, the first layer's batched product would
     come out with the replica in the middle axis, and the whole network would be transposed twice.
+
+    A form's features are the linear ones and those nonlinear points that its set of points holds: for
+    the others its rows would be zero. ``training_picks`` and ``validation_picks`` say which they are,
+    ``training_places`` where each nonlinear point went (one past the end: nowhere).
     """
 
     x: Any
     training_matrix: Any
     training_vector: Any
     training_constant: Any
+    training_picks: Any
+    training_places: Any
     validation_matrix: Any
     validation_vector: Any
     validation_constant: Any
+    validation_picks: Any
     validation_points: Any
 
 
@@ -48,11 +55,50 @@ class Shared(NamedTuple):
 
 
 def replica_forms(
-    x: np.ndarray, training: QuadraticForm, validation: QuadraticForm, points: int, precision: str
+    compression: Compression, values: np.ndarray, training: np.ndarray, sizes: tuple[int, int], precision: str
 ) -> ReplicaForms:
-    """Return the forms of one replica in the precision of the fit."""
-    parts = (x[:, None], *training, *validation, points)
-    return ReplicaForms._make(np.asarray(part, dtype=precision) for part in parts)
+    """Return the forms of one replica in the precision of the fit.
+
+    Parameters
+    ----------
+    values, training
+        Pseudodata and mask of the training points (data,).
+    sizes
+        Largest number of nonlinear points that any replica has in its training and validation set.
+    """
+
+    def cast(*parts: Any) -> list[np.ndarray]:
+        return [np.asarray(part, dtype=precision) for part in parts]
+
+    inside, validation = compression.forms(values, training)
+    nonlinear = training[~compression.forward.linear]
+    picks = np.flatnonzero(nonlinear), np.flatnonzero(~nonlinear)
+    places = np.full(len(nonlinear), sizes[0])
+    places[picks[0]] = np.arange(len(picks[0]))
+    # With nothing held out, the training points decide.
+    points = int((~training).sum()) or len(training)
+    return ReplicaForms(
+        *cast(compression.forward.x[:, None]),
+        *cast(*_restricted(inside, compression.rank, picks[0], sizes[0])),
+        _padded(picks[0], sizes[0]),
+        places.astype(np.int32),
+        *cast(*_restricted(validation, compression.rank, picks[1], sizes[1])),
+        _padded(picks[1], sizes[1]),
+        *cast(points),
+    )
+
+
+def _restricted(form: QuadraticForm, rank: int, picks: np.ndarray, size: int) -> QuadraticForm:
+    """Return a form of the linear features and the picked nonlinear points, zero rows up to ``size``."""
+    chosen = np.concatenate([np.arange(rank), rank + picks])
+    extra = size - len(picks)
+    return QuadraticForm(
+        np.pad(form.matrix[np.ix_(chosen, chosen)], (0, extra)), np.pad(form.vector[chosen], (0, extra)), form.constant
+    )
+
+
+def _padded(picks: np.ndarray, size: int) -> np.ndarray:
+    return np.pad(picks, (0, size - len(picks))).astype(np.int32)
 
 
 def shared_arrays(compression: Compression, precision: str) -> Shared:
@@ -104,6 +150,18 @@ def _quadratic_backward(half_gradient: Any, cotangent: Any) -> tuple[Any, None, 
 quadratic.defvjp(_quadratic_forward, _quadratic_backward)
 
 
+@jax.custom_vjp
+def picked(points: Any, picks: Any, places: Any) -> Any:
+    """Return points[picks]; the gradient looks up ``places`` instead of scattering."""
+    return points[picks]
+
+
+picked.defvjp(
+    lambda points, picks, places: (points[picks], places),
+    lambda places, cotangent: (jnp.append(cotangent, 0)[places], None, None),
+)
+
+
 def make_objective(
     model: keras.Model, compression: Compression, threshold: float | None, penalty: Penalty | None = None
 ) -> Callable[[Any, Any, ReplicaForms, Shared, Any], Evaluation]:
@@ -128,11 +186,13 @@ def make_objective(
         )
         xf, updated, losses = called
         features = through((xf - shared.reference_xf).reshape(-1), shared.project, shared.project_transposed)
+        held = jax.lax.stop_gradient(features)
         if nonlinear_points is not None:
             rows = shared.reference_rows + through(features, shared.spread, shared.spread_transposed)
-            features = jnp.concatenate([features, nonlinear_points(rows) - shared.reference_points])
+            points = nonlinear_points(rows) - shared.reference_points
+            features = jnp.concatenate([features, picked(points, forms.training_picks, forms.training_places)])
+            held = jnp.concatenate([held, jax.lax.stop_gradient(points)[forms.validation_picks]])
         chi2 = quadratic(features, forms.training_matrix, forms.training_vector) + forms.training_constant
-        held = jax.lax.stop_gradient(features)
         validation = held @ (forms.validation_matrix @ held - 2 * forms.validation_vector)
         # With nothing held out the form is zero, and the training chi2 decides.
         validation = jnp.where(

@@ -12,7 +12,7 @@ from typing import Any
 import keras
 
 from partonfit._errors import SettingError
-from partonfit._precision import precision_context
+from partonfit._precision import keras_floatx, precision_context
 from partonfit._vocabulary import FITTED
 from partonfit.models._preprocessing import Preprocessing, Ranges
 from partonfit.models._sum_rules import NODES, SumRules, quadrature
@@ -132,7 +132,8 @@ def pdf_model(
     >>> model.count_params()  # (2 + 1) * 5 + (5 + 1) * 8 weights and 16 exponents
     79
     """
-    with precision_context(precision):
+    # Containers of layers take no dtype of their own: they get Keras' floatx.
+    with precision_context(precision), keras_floatx(precision):
         return _assembled(
             _dense(nodes, activation, initializer, precision) if network is None else network,
             Preprocessing(alpha, beta, trainable_exponents, dtype=precision) if preprocessing else None,
