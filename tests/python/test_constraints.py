@@ -14,6 +14,7 @@ from partonfit.inference import make_penalty
 from partonfit.inference._constraints import Multipliers, elu
 from partonfit.models import toy_pdf
 from partonfit.results._replicas import FITTED, INTEGRABLE, Measures, vetoes
+from partonfit.results._summary import constraint_losses
 from partonfit.theory import forward_map, load_theory
 
 LINEAR = fake_table("POS", 4, flavours=("Sigma", "g", "V", "T3"), seed=3)
@@ -61,7 +62,9 @@ def by_hand(xf, epoch, sign=1.0, epochs=1000):
 
 
 def random_fitted(seed=0):
-    return np.random.default_rng(seed).normal(size=(1 + len(X), 8))
+    fitted = np.random.default_rng(seed).normal(size=(1 + len(X), 8))
+    fitted[-1] = 0  # at x = 1
+    return fitted
 
 
 @pytest.mark.parametrize("epoch", [0, 99, 100, 999])
@@ -81,6 +84,7 @@ def test_the_loss_is_the_published_formula(epoch, seed):
 def test_positive_observables_pass_and_cost_nothing():
     tested = penalty()
     xf = np.full((1 + len(X), 8), 0.3)
+    xf[-1] = 0
     value = tested(jnp.asarray(xf, dtype=jnp.float32), tested.arrays("float32"), jnp.int32(900))
     assert bool(value.passed)
     assert -1e-6 < float(value.validation) <= 0  # at most 1e-7 per point, whatever the multiplier
@@ -153,6 +157,16 @@ def test_constraint_losses_are_stored(fits, tmp_path):
     assert again.statuses == fits[1].statuses
 
 
+def test_the_summary_lists_every_observable(fits):
+    found = constraint_losses(fits[1])
+    assert [(c.name, c.kind, c.n_data) for c in found] == [
+        ("POS", "positivity", 4), ("DY", "positivity", 3), ("INT", "integrability", 1),
+    ]  # fmt: skip
+    kept = fits[1].constraint_losses[fits[1].kept]
+    np.testing.assert_array_equal([c.largest for c in found], kept.max(axis=0))
+    assert constraint_losses(fits[0]) == ()
+
+
 def test_postfit_decides_anew_and_can_be_undone(fits):
     fit = fits[1]
     none = pf.postfit(fit, integrability=1e-300)
@@ -168,6 +182,17 @@ def test_missing_tables_of_constraints_are_an_error_before_the_fit():
         pf.fit_pdf("hera", constraints="nnpdf40", replicas=1)
     with pytest.raises(pf.SettingError, match="constraints must be None"):
         pf.fit_pdf("hera", constraints=3)
+
+
+def test_postfit_from_the_command_line(tmp_path):
+    from partonfit.cli import app
+    from typer.testing import CliRunner
+
+    fit = pf.fit_pdf("hera", replicas=2, seed=1, control=pf.fit_control(epochs=3, threshold_chi2=None))
+    fit.save(tmp_path / "fit")
+    options = ["postfit", str(tmp_path / "fit"), "-o", str(tmp_path / "loose"), "--integrability", "1e9"]
+    assert CliRunner().invoke(app, options, catch_exceptions=False).exit_code == 0
+    assert pf.load_fit(tmp_path / "loose").statuses == pf.postfit(fit, integrability=1e9).statuses
 
 
 def measures(n=60):

@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import partonfit as pf
 import pytest
 from fakes import X, fake_data, fake_dataset, fake_table, fake_theory
 from partonfit._errors import TheoryError
@@ -110,3 +111,16 @@ def test_hadronic_data_in_the_short_form(shared, name):
     error = np.abs(points / forward.predict(xf) - 1)
     assert np.median(error) < 1e-4
     assert np.quantile(error, 0.98) < 3e-3  # the rest: ratios through zero at the edge of phase space
+
+
+def test_data_quadratic_in_the_pdf_are_fitted():
+    """The compressed chi2 of trained replicas is the plain one, with whole tables, to a part of a point's error."""
+    data = fake_data(fake_dataset("A", 8, tables=[["L"]]), fake_dataset("B", 8, tables=[["Q"]], seed=4))
+    theory = fake_theory(
+        fake_table("Q", 8, quadratic=True, flavours=FLAVOURS), fake_table("L", 8, flavours=FLAVOURS, x=X[1:])
+    )
+    control = pf.fit_control(epochs=100, threshold_chi2=None, quadratic_tolerance=1e-6)
+    fit = pf.fit_pdf(data, theory, model=pf.pdf_model(nodes=(4,)), replicas=2, seed=1, t0=None, control=control)
+    plain = fit.chi2().per_point
+    assert fit.provenance["compression"]["error_per_point"] < 1e-3 * plain
+    assert (np.nanmin(fit.history["training"], axis=1) < fit.history["training"][:, 0]).all()

@@ -1,4 +1,4 @@
-"""The command line: ``partonfit fit``, ``report``, ``evolve``, ``theory``, ``data``, ``card``.
+"""The command line: ``partonfit fit``, ``postfit``, ``report``, ``evolve``, ``theory``, ``data``, ``card``.
 
 Commands import what they need when they run, so that ``--help`` and a mistyped card answer at once.
 Exit codes: 0 done, 1 the work failed, 2 wrong use or setting, 130 interrupted (a fit that is
@@ -153,6 +153,28 @@ def evolve(
     """
     _checked_set_name(name)
     _evolve(_load(folder), (into or folder) / name, overwrite=overwrite)
+
+
+@app.command()
+def postfit(
+    folder: FitFolder,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder to write the fit to.", metavar="DIR")],
+    sigmas: Annotated[float, typer.Option(help="Largest excess of chi2 and arc length over the mean.")] = 4.0,
+    integrability: Annotated[float, typer.Option(help="Largest sum of |x q| at x = 1e-9, 1e-8, 1e-7.")] = 0.5,
+    positivity: Annotated[float | None, typer.Option(help="Largest loss of an observable; the fit's own.")] = None,
+    overwrite: Overwrite = False,
+) -> None:
+    """Decide anew which replicas of a fit are kept.
+
+    Example: partonfit postfit fit -o strict --sigmas 3
+    """
+    from partonfit._files import check_writable
+    from partonfit._postfit import postfit as decide
+
+    check_writable(output, overwrite=overwrite)
+    result = decide(_load(folder), sigmas=sigmas, integrability=integrability, positivity=positivity)
+    result.save(output, overwrite=overwrite)
+    _print_fit(result, output)
 
 
 @app.command()
@@ -345,9 +367,13 @@ def _evolve(result: Any, target: Path, *, overwrite: bool, description: str = ""
 
 
 def _print_fit(result: Any, folder: Path) -> None:
+    from partonfit.results._summary import constraint_losses
+
     out, table = _console.console(), result.chi2()
     out.print(f"{int(result.kept.sum())} of {result.n_replicas} replicas kept, seed {result.settings.get('seed')}")
     out.print(str(table))
+    for each in constraint_losses(result):
+        out.print(f"{each.kind} {each.name}: largest loss {each.largest:.2g}, mean {each.mean:.2g}")
     for status in result.statuses:
         if not status.kept:
             out.print(f"replica {status.replica}: {escape(status.sentence)}")

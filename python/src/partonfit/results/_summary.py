@@ -34,6 +34,17 @@ class SumRule:
 
 
 @dataclass(frozen=True)
+class ConstraintLoss:
+    """Penalty of one positivity or integrability observable over the kept replicas: largest and mean."""
+
+    name: str
+    kind: str
+    n_data: int
+    largest: float
+    mean: float
+
+
+@dataclass(frozen=True)
 class FitSummary:
     """What a physicist looks at first; chi2 values are per point unless they say otherwise.
 
@@ -54,6 +65,9 @@ class FitSummary:
         Epoch of the best weights of the kept replicas: mean and sd.
     statuses
         Number of replicas by status.
+    constraints
+        Penalty of each positivity and integrability observable, with the multipliers of the best epochs
+        and the whole tables.
     """
 
     n_data: int
@@ -68,6 +82,7 @@ class FitSummary:
     validation: Interval
     best_epoch: Interval
     statuses: dict[str, int]
+    constraints: tuple[ConstraintLoss, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""
@@ -104,7 +119,25 @@ def summarise(fit: Any) -> FitSummary:
         validation=_interval([s.validation for s in kept]),
         best_epoch=_interval([s.best_epoch for s in kept]),
         statuses=counts,
+        constraints=constraint_losses(fit),
     )
+
+
+def constraint_losses(fit: Any) -> tuple[ConstraintLoss, ...]:
+    """Return the penalty of every constraint of ``fit``; empty for a fit without."""
+    losses = getattr(fit, "constraint_losses", None)
+    if losses is None:
+        return ()
+    kept = losses[np.asarray(fit.kept)]
+    nothing = not len(kept)
+    return tuple(
+        ConstraintLoss(
+            name=entry["dataset"], kind=entry["kind"], n_data=entry["n_data"],
+            largest=float("nan") if nothing else float(column.max()),
+            mean=float("nan") if nothing else float(column.mean()),
+        )
+        for entry, column in zip(fit.settings["constraints"], kept.T, strict=True)
+    )  # fmt: skip
 
 
 def replica_chi2(fit: Any) -> np.ndarray:

@@ -34,7 +34,7 @@ _ROUGHNESS = 1e-3  # share of the prior variance without any smoothness
 _LEAST_FLAVOUR = 0.1  # smallest size of a quark, in units of the largest at the same x
 _SHARE = 0.3  # of the tolerance, for the legs; the directions take the rest, in quadrature
 _WORTH_SHARING = 0.7  # shared legs are taken when they need less than this share of the products
-_SMALLEST = 1e-5  # of the largest size: keeps x = 1, where every PDF vanishes, in the problem
+_SMALLEST = 1e-5  # of the largest size over all x
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,6 +104,7 @@ def _reduced(
     blocks: Sequence[QuadraticRows], x: np.ndarray, reference: np.ndarray, completion: np.ndarray, tolerance: float
 ) -> Reduction:
     used = np.unique(np.concatenate([block.x_index for block in blocks]))
+    used = used[x[used] < 1]  # every PDF vanishes at x = 1; keeping it would only spoil the conditioning
     root = _prior_root(x[used], reference[:, used], completion)
     scaled = [root.T @ _matrices(block, used, completion) @ root for block in blocks]
     rows = np.concatenate([block.rows for block in blocks])
@@ -149,7 +150,9 @@ def _matrices(block: QuadraticRows, used: np.ndarray, completion: np.ndarray) ->
     fitted, count = completion.shape[1], len(used)
     pairs = np.einsum("cf,cg->cfg", completion[block.first], completion[block.second])
     dense = np.einsum("rcxy,cfg->rxfyg", block.values, pairs, optimize=True)
-    place = np.searchsorted(used, block.x_index)
+    inside = np.isin(block.x_index, used)
+    dense = dense[:, inside][:, :, :, inside]
+    place = np.searchsorted(used, block.x_index[inside])
     full = np.zeros((len(block.rows), count, fitted, count, fitted))
     full[:, place[:, None], :, place[None, :], :] = dense.transpose(1, 3, 0, 2, 4)
     full = full.reshape(len(block.rows), count * fitted, count * fitted)
