@@ -220,12 +220,9 @@ def test_float64_steps_hold_no_float32(monkeypatch):
 
 
 def test_floatx_and_x64_cannot_disagree_silently():
-    keras.config.set_floatx("float64")
-    try:
-        with warnings.catch_warnings(action="ignore"):  # JAX only warns
-            model = keras.Sequential([keras.Input((3,)), DENSE(1)])
-    finally:
-        keras.config.set_floatx("float32")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # JAX only warns
+        model = keras.Sequential([keras.Input((3,)), DENSE(1, dtype="float64")])
     for precision in (None, "float32", "float64"):
         with pytest.raises(pf.SettingError, match=r"float64 weights are float32 arrays.*JAX_ENABLE_X64=1"):
             train(model, "mse", precision=precision)
@@ -233,6 +230,10 @@ def test_floatx_and_x64_cannot_disagree_silently():
         train(network(tanh, dtype="float32"), "mse", precision="float64")
     with pytest.raises(pf.SettingError, match="'mean_squared_error' computes in float32 but the model in float64"):
         train(network(tanh), keras.losses.MeanSquaredError())
+    with precision_context("float64"):
+        rounding = keras.Sequential([keras.Input((3,), dtype="float32", name="x"), DENSE(1, dtype="float64")])
+    with pytest.raises(pf.SettingError, match="layer 'x' computes in float32 but precision is 'float64'"):
+        train(rounding, "mse")
     half = keras.Sequential([keras.Input((3,)), DENSE(1, dtype="mixed_bfloat16")])
     with pytest.raises(pf.SettingError, match="computes in bfloat16"):
         train(half, "mse")

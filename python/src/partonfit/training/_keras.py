@@ -105,19 +105,21 @@ def check_precision(model: keras.Model, precision: str) -> None:
             f"Build its layers with dtype={precision!r}, or change precision."
         )
         raise SettingError(msg)
-    layers = model._flatten_layers(include_self=False, recursive=True)
-    other = [each for each in layers if each.compute_dtype not in (precision, None) and _computes(each)]
-    if other:
-        msg = (
-            f"The layer {other[0].name!r} computes in {other[0].compute_dtype} but precision is {precision!r}. "
-            f"Build it with dtype={precision!r}, or call keras.config.set_floatx({precision!r}) before building it."
-        )
-        raise SettingError(msg)
+    for layer in model._flatten_layers(include_self=False, recursive=True):
+        kind = _computes_in(layer)
+        if kind.startswith(("float", "bfloat")) and kind != precision:
+            msg = (
+                f"The layer {layer.name!r} computes in {kind} but precision is {precision!r}. Build it with "
+                f"dtype={precision!r}, or call keras.config.set_dtype_policy({precision!r}) before building the model."
+            )
+            raise SettingError(msg)
 
 
-def _computes(layer: Any) -> bool:
-    # An input layer only describes what comes in: tokens are integers in any precision.
-    return not isinstance(layer, keras.layers.InputLayer) and layer.compute_dtype.startswith(("float", "bfloat"))
+def _computes_in(layer: Any) -> str:
+    if isinstance(layer, keras.Model):
+        return ""  # a model within a model leaves computing to its layers
+    # An input converts what comes in to its own type: integers stay what they are in any precision.
+    return str(layer.dtype if isinstance(layer, keras.layers.InputLayer) else layer.compute_dtype)
 
 
 def fresh_optimizer(optimizer: Any) -> keras.optimizers.Optimizer:
