@@ -221,3 +221,70 @@ def test_a_process_that_dies_is_named(tmp_path):
     said, _ = two(tmp_path / "c", "die", codes=(5, 9))
     assert "Process 1 ended before its members were done" in said
     assert "again with resume" in said
+
+
+# --- one model over divided samples ----------------------------------------------------------------
+
+DIVIDED = """
+import sys
+import jax, keras, numpy as np
+import partonfit as pf
+from partonfit._precision import precision_context
+from partonfit.training import connect, disconnect, find_place
+me = int(sys.argv[1])
+if me >= 0:
+    connect(find_place(2, f"127.0.0.1:{sys.argv[2]}", me))
+x = np.linspace(-0.6, 1, 41)[:, None]  # does not divide among two or four devices
+y = np.sin(3 * x) + 0.3
+keras.utils.set_random_seed(3)
+with precision_context("float64"):
+    layers = [keras.layers.Dense(8, "tanh", dtype="float64"), keras.layers.Dense(1, dtype="float64")]
+    model = keras.Sequential([keras.Input((1,), dtype="float64"), *layers])
+
+def train(loss="mse", **more):
+    common = {"epochs": 300, "seed": 1, "optimizer": keras.optimizers.Adam(0.01), "precision": "float64"}
+    return pf.train(model, loss, (x, y), validation=(x[::3], y[::3]), metrics=["mae"], **common | more)
+
+divided = train(data_parallel=True)
+if me < 0:
+    whole = train(devices=1)
+    for name in ("loss", "validation", "mae", "validation_mae"):
+        np.testing.assert_allclose(divided.history[name], whole.history[name], rtol=1e-8)
+    np.testing.assert_allclose(divided.loss, whole.loss, rtol=1e-8)
+    for a, b in zip(divided.values()[0], whole.values()[0]):
+        np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-8)
+    for wrong in ({"batch_size": 8}, {"member_data": (None, y[None], None)}):
+        try:
+            train(data_parallel=True, **wrong)
+        except pf.SettingError as error:
+            print(error)
+np.savez(sys.argv[3], divided.loss, *divided.values()[0])
+if me >= 0:
+    disconnect()
+"""
+
+
+def test_one_model_on_four_devices(tmp_path):
+    words = ended(python(DIVIDED, -1, 0, tmp_path / "out.npz", devices=4))
+    assert "do not divide among 4 devices" in words
+    assert "member_data cannot be divided" in words
+
+
+def test_one_model_on_two_processes(tmp_path):
+    """Both processes end with the model that one process reaches."""
+    port = free_port()
+    each = [python(DIVIDED, k, port, tmp_path / f"{k}.npz") for k in (0, 1)]
+    each.append(python(DIVIDED, -1, 0, tmp_path / "2.npz"))
+    try:
+        for process in each[:2]:
+            ended(process)
+        each[2].communicate(timeout=100)
+    finally:
+        for process in each:
+            process.kill()
+    found = [np.load(tmp_path / f"{k}.npz") for k in range(3)]
+    for name in found[2].files:
+        np.testing.assert_array_equal(found[0][name], found[1][name])
+        np.testing.assert_allclose(found[0][name], found[2][name], rtol=1e-6, atol=1e-8)
+    for archive in found:
+        archive.close()

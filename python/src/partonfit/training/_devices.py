@@ -12,6 +12,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from partonfit._checks import whole
 from partonfit._errors import SettingError
@@ -82,6 +83,8 @@ class ByMember:
     runs on each and a member's numbers depend on neither.
     """
 
+    in_step = False
+
     def __init__(self, devices: int | Sequence[Any] | None = None) -> None:
         self.devices = chosen_devices(devices)
 
@@ -116,3 +119,57 @@ class ByMember:
             return lowered.compile()
 
         return [one(slot) for slot in range(len(self.devices))]
+
+
+class ByData:
+    """All members on all devices, each device with a part of the samples (data parallel).
+
+    The values are everywhere, the samples are divided, and the compiler inserts the sums over
+    devices. Samples are padded to a multiple of the devices; a mask leaves the padding out.
+    """
+
+    def __init__(self, devices: int | Sequence[Any] | None = None) -> None:
+        # Of several processes all devices take part, each process with those it has.
+        found = jax.devices() if jax.process_count() > 1 and devices is None else chosen_devices(devices)
+        mesh = Mesh(np.array(found), ("sample",))
+        self.count = len(found)
+        self.devices = [mesh]  # one place for every block
+        self.each, self.all = NamedSharding(mesh, PartitionSpec("sample")), NamedSharding(mesh, PartitionSpec())
+        self.workers = 1
+        # The processes sum over all devices in every step: none may make fewer steps than the others.
+        self.in_step = jax.process_count() > 1
+
+    def block_size(self, wanted: int | None, count: int) -> int:
+        """Return the number of members of one block: all of them."""
+        return wanted or count
+
+    def padded(self, data: Any, precision: str) -> tuple[Any, Any]:
+        """Return data whose samples divide among the devices, and the mask of the true ones (or ``None``)."""
+        samples = len(jax.tree.leaves(data)[0])
+        missing = -samples % self.count
+        if not missing:
+            return data, None
+        # Copies of the last sample: zeros could make a loss infinite, and infinity times 0 is no number.
+        longer = jax.tree.map(lambda a: np.concatenate([a, np.repeat(a[-1:], missing, axis=0)]), data)
+        return longer, np.concatenate([np.ones(samples), np.zeros(missing)]).astype(precision)
+
+    def put(self, tree: Any, slot: int = 0) -> Any:
+        """Place values on every device."""
+        return self._place(tree, self.all)
+
+    def put_shared(self, tree: Any) -> list[Any]:
+        """Divide arrays by their first axis."""
+        return [self._place(tree, self.each)]
+
+    def _place(self, tree: Any, where: NamedSharding) -> Any:
+        # device_put would compare the values of all processes, and NaN is never the same as NaN.
+        def one(leaf: Any) -> Any:
+            array = np.asarray(leaf)
+            return jax.make_array_from_callback(array.shape, where, lambda part: array[part])
+
+        return jax.tree.map(one, tree)
+
+    def compile(self, program: Callable, states: Any, members: Any, shared: list[Any]) -> list[Callable]:
+        """Compile ``program(states, members, shared, count)`` for all devices together."""
+        jitted = jax.jit(program, out_shardings=self.all)
+        return [jitted.lower(states, members, shared[0], self.put(np.int32(1))).compile()]

@@ -227,6 +227,8 @@ class _Loop:
         with ThreadPoolExecutor(workers) as pool:
             while self.blocks:
                 count = -(-pace.steps(len(self.blocks), workers) // self.passes)
+                if self.placement.in_step:
+                    count = self.control.steps_per_dispatch
                 pace.learn(self.one_round(pool, advance, count))
                 if self.stopped:
                     return

@@ -18,7 +18,7 @@ from partonfit.training._batches import Problem, make_epoch_step
 from partonfit.training._callbacks import Callback, checked_callbacks
 from partonfit.training._checkpoint import Checkpoint, fingerprint
 from partonfit.training._control import EngineControl
-from partonfit.training._devices import ByMember
+from partonfit.training._devices import ByData, ByMember
 from partonfit.training._keras import (
     check_precision,
     finalised_with,
@@ -140,6 +140,7 @@ def train(
     resume: bool = False,
     devices: int | Sequence[Any] | None = None,
     block_size: int | None = None,
+    data_parallel: bool = False,
 ) -> Training:
     """Train one Keras model, or an ensemble of it, in one compiled program.
 
@@ -255,10 +256,10 @@ def train(
         raise SettingError(msg)
     if batch_size is not None:
         whole("batch_size", batch_size, least=1)
-    placement, callbacks = ByMember(devices), checked_callbacks(callbacks)
+    placement, callbacks = (ByData if data_parallel else ByMember)(devices), checked_callbacks(callbacks)
     _build(model, data, is_function(loss))
     precision = precision or precision_of(model)
-    if block_size is None and placement.devices[0].platform == "cpu":
+    if block_size is None and isinstance(placement, ByMember) and placement.devices[0].platform == "cpu":
         # Measured: as fast as larger blocks, no padding, and the same bits whatever the number of members.
         block_size = 1
     control = EngineControl(
@@ -267,6 +268,8 @@ def train(
     )  # fmt: skip
     check_precision(model, precision)
     given = samples(data, validation, member_data, members, precision, supervised=not is_function(loss))
+    if isinstance(placement, ByData):
+        given = _divided(given, placement, precision, padding=not is_function(loss) and batch_size is None)
     with precision_context(precision), keras_floatx(precision):
         rule = fresh_optimizer(optimizer)
         values = optimizer_values(rule, model)
@@ -317,6 +320,24 @@ def _build(model: keras.Model, data: Any, functional: bool) -> None:
     if not model.trainable_variables:
         msg = "The model has no trainable weights: every layer has trainable=False."
         raise SettingError(msg)
+
+
+def _divided(given: Samples, placement: ByData, precision: str, *, padding: bool) -> Samples:
+    """Return samples that divide among the devices."""
+    if jax.tree.leaves(given.members):
+        msg = "member_data cannot be divided by samples: train its members with data_parallel=False."
+        raise SettingError(msg)
+    shared = dict(given.shared)
+    for name, mask in (("data", "mask"), ("validation", "validation_mask")):
+        if shared[name] is not None:
+            shared[name], shared[mask] = placement.padded(shared[name], precision)
+            if shared[mask] is not None and not padding:
+                msg = (
+                    f"The samples of {name} do not divide among {placement.count} devices; with a loss function of "
+                    "your own, or in mini-batches, they must. Leave some out, or take another number of devices."
+                )
+                raise SettingError(msg)
+    return Samples(shared, given.members, len(jax.tree.leaves(shared["data"])[0]))
 
 
 def _problem(
