@@ -30,7 +30,7 @@ class Parts:
     states: Any
     members: Any
     shared: Any
-    control: pf.inference.FitControl
+    optimizer: Any
 
     def block(self, first: int, size: int) -> tuple[Any, Any]:
         """Return states and members of a block, on the device."""
@@ -64,5 +64,5 @@ def parts(replicas: int) -> Parts:
         step = make_step(objective, update_with(optimizer), EngineControl(epochs=10**6))
     return Parts(
         model, compression, objective, step, initial_states(trainable, fixed, values),
-        all_forms(compression, drawn, "float32"), shared_arrays(compression, "float32"), control,
+        all_forms(compression, drawn, "float32"), shared_arrays(compression, "float32"), optimizer,
     )  # fmt: skip
