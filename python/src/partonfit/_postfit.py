@@ -68,11 +68,10 @@ def postfit(
     """
     real("sigmas", sigmas, above=0)
     real("integrability", integrability, above=0)
-    if positivity is None:
-        positivity = fit.settings["control"].get("positivity_threshold", POSITIVITY)
-    real("positivity", positivity, above=0)
+    own = fit.settings["control"].get("positivity_threshold", POSITIVITY)
+    threshold = real("positivity", own if positivity is None else positivity, above=0)
     usable = np.array([status.best_epoch >= 0 and _ended(status).usable for status in fit.statuses])
-    reasons = vetoes(measure(fit, usable), usable, sigmas=sigmas, integrability=integrability, positivity=positivity)
+    reasons = vetoes(measure(fit, usable), usable, sigmas=sigmas, integrability=integrability, positivity=threshold)
     statuses = tuple(
         replace(
             status, status="vetoed" if reason else _ended(status).label,

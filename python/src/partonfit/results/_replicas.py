@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -144,7 +145,7 @@ def vetoes(
     """
     reasons = [""] * len(usable)
 
-    def veto(which: np.ndarray, words: Callable[[int], str]) -> None:
+    def veto(which: np.ndarray, words: Callable[[Any], str]) -> None:
         for replica in np.flatnonzero(which & usable):
             reasons[replica] = reasons[replica] or f"vetoed: {words(replica)}"
 
