@@ -13,7 +13,7 @@ friendly <- function(value) {
   if (is.data.frame(value)) return("a data frame")
   if (is.function(value)) return("a function")
   what <- if (is.list(value)) "list" else paste(class(value)[[1]], "vector")
-  paste0("a ", what, " of length ", length(value))
+  paste0(if (grepl("^[aeiou]", what)) "an " else "a ", what, " of length ", length(value))
 }
 
 abort_argument <- function(arg, must, value, hint = NULL, call) {

@@ -25,6 +25,15 @@ import numpy as np
 
 import partonfit as pf
 from partonfit import _columns
+from partonfit._bridge_operators import (  # noqa: F401 (R finds them here)
+    apply_operator,
+    check_operator,
+    make_operator,
+    operator_calls,
+    operator_facts,
+    value_and_grad,
+    wrap_operator,
+)
 from partonfit._errors import SettingError, StorageError
 from partonfit._fit import fit_from_bytes
 from partonfit.results._storage import fit_to_files

@@ -1,0 +1,11 @@
+# An operator whose derivatives are known on paper, and what people get wrong.
+tanh_matrix <- matrix(c(0.5, -1, 0.3, 0.8, -0.2, 1.1, 0.4, -0.6, 0.9, 0.1, -0.7, 0.2), 3)
+
+tanh_forward <- function(x) tanh(tanh_matrix %*% x)
+tanh_tangent <- function(x, dx) (1 - tanh_forward(x)^2) * (tanh_matrix %*% dx)
+tanh_adjoint <- function(x, dy) t(tanh_matrix) %*% ((1 - tanh_forward(x)^2) * dy)
+
+tanh_operator <- function(..., forward = tanh_forward, tangent_linear = tanh_tangent,
+                          adjoint = tanh_adjoint) {
+  operator(forward, tangent_linear, adjoint, n_state = 4, n_obs = 3, name = "tanh", ...)
+}
