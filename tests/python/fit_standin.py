@@ -109,6 +109,7 @@ class StandInFit:
     vetoed: int = 2
 
     q0 = 1.65
+    has_t0 = True
 
     @property
     def n_replicas(self) -> int:

@@ -96,6 +96,20 @@ def test_a_failure_while_drawing_leaves_nothing_behind(quick, tmp_path, monkeypa
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_fit_without_t0_has_a_report_that_leaves_t0_out(tmp_path, quick):
+    class Experimental(StandInFit):
+        has_t0 = False
+
+        def chi2(self, covariance="experimental"):
+            assert covariance == "experimental"
+            return super().chi2(covariance)
+
+    page = _report.write_report(Experimental(2, datasets=SMALL), tmp_path / "fit.html").read_text()
+    assert "experimental covariance" in page
+    assert "t<sub>0</sub>" not in page
+    assert summarise(Experimental(2, datasets=SMALL)).chi2_central_t0 is None
+
+
 def test_figures_of_merit_follow_their_definitions():
     fit = StandInFit(8, datasets=SMALL)
     summary = summarise(fit)

@@ -153,6 +153,11 @@ class PDFFit:
         """Return theory predictions (replica, data) of each replica."""
         return self.forward.predict(self.xf(self.forward.x, kept_only))
 
+    @property
+    def has_t0(self) -> bool:
+        """Whether the fit was made with a t0 covariance."""
+        return self.provenance.get("t0_predictions") is not None
+
     def chi2(self, covariance: str = "experimental") -> Chi2Table:
         """Return chi2 by dataset and in total, of the central member.
 

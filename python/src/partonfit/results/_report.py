@@ -133,11 +133,12 @@ def _template() -> Any:
 
 
 def _chi2_rows(fit: Any) -> list[dict[str, Any]]:
-    """Return name, points and chi2 per point with both covariances, one row for each dataset."""
-    both = [fit.chi2(word) for word in ("experimental", "t0")]
+    """Return name, points and chi2 per point with each covariance that there is, one row for each dataset."""
+    tables = {word: fit.chi2(word) for word in ("experimental", "t0") if word == "experimental" or fit.has_t0}
+    first = tables["experimental"]
     return [
-        {"name": name, "n_data": n, "experimental": first / n, "t0": second / n}
-        for name, n, first, second in zip(both[0].dataset, both[0].n_data, both[0].chi2, both[1].chi2, strict=True)
+        {"name": name, "n_data": n} | {word: table.chi2[i] / n for word, table in tables.items()}
+        for i, (name, n) in enumerate(zip(first.dataset, first.n_data, strict=True))
     ]
 
 

@@ -53,7 +53,8 @@ class FitSummary:
     n_data, n_datasets, n_replicas, n_kept
         Counts.
     chi2_central, chi2_central_t0
-        chi2 of the central member with the experimental and with the t0 covariance.
+        chi2 of the central member with the experimental and with the t0 covariance (``None`` for a
+        fit without t0).
     chi2_replicas
         chi2 of the kept replicas to the measured data, experimental covariance: mean and sd.
     phi
@@ -75,7 +76,7 @@ class FitSummary:
     n_replicas: int
     n_kept: int
     chi2_central: float
-    chi2_central_t0: float
+    chi2_central_t0: float | None
     chi2_replicas: Interval
     phi: float
     training: Interval
@@ -111,7 +112,7 @@ def summarise(fit: Any) -> FitSummary:
         n_replicas=fit.n_replicas,
         n_kept=len(kept),
         chi2_central=chi2_central,
-        chi2_central_t0=fit.chi2("t0").total / fit.data.n_data,
+        chi2_central_t0=fit.chi2("t0").total / fit.data.n_data if fit.has_t0 else None,
         chi2_replicas=_interval(replicas),
         # The difference of two nearly equal numbers may round below zero.
         phi=float(np.sqrt(max(0.0, replicas.mean() - chi2_central))) if len(replicas) > 1 else 0.0,
