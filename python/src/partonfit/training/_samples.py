@@ -70,19 +70,17 @@ def samples(data: Any, validation: Any, member_data: Any, members: int, precisio
     elif validation is not None:
         held = _arrays(_triple(validation, "validation") if supervised else validation, "validation", precision)
         _count(held, "validation")
-        if jax.tree.structure(_filled(held)) != jax.tree.structure(_filled(shared)):
+        # Sample weights may be there for one and not for the other.
+        if jax.tree.structure(held[:2] if supervised else held) != jax.tree.structure(
+            shared[:2] if supervised else shared
+        ):
             msg = "validation must have the same structure (tuple, list or dict of arrays) as data."
-            if not supervised:
-                raise SettingError(msg)
+            raise SettingError(msg)
     return Samples(
         {"data": shared, "mask": None, "validation": held, "validation_mask": None},
         {"data": own, "validation": own_held},
         count,
     )
-
-
-def _filled(tree: Any) -> Any:
-    return tree
 
 
 def _triple(data: Any, name: str) -> Any:
