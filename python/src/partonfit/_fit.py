@@ -20,7 +20,7 @@ from partonfit._constrained import checked_constraints, constrained_maps, constr
 from partonfit._errors import SettingError, StorageError
 from partonfit._postfit import postfit
 from partonfit.data import Data, load_data
-from partonfit.inference import Compression, FitControl, fit_control, fit_replicas
+from partonfit.inference import Compression, FitControl, draw_replicas, fit_control, fit_replicas
 from partonfit.models import PDFModel, pdf_model, resolve_pdf
 from partonfit.results import PDFFit, ReplicaStatus
 from partonfit.results._replicas import fitted_rows
@@ -146,8 +146,9 @@ def fit_pdf(
     settings["constraints"] = constraint_settings(constraints)
     kept = None if checkpoint is None else _checkpoint(checkpoint, resume, settings, data, forward, t0_predictions)
     loaded = time.perf_counter()
-    result, drawn, compression = fit_replicas(
-        data, mapped, t0_predictions, model, count, seed, control, resolve_pdf("toy"), progress, penalty,
+    drawn = draw_replicas(data, t0_predictions, count, seed, control)
+    result, compression = fit_replicas(
+        data, mapped, t0_predictions, model, drawn, seed, control, resolve_pdf("toy"), progress, penalty,
         shown=_shown(data, control), callbacks=callbacks, checkpoint=kept, placement=placement,
     )  # fmt: skip
     trained = time.perf_counter()

@@ -7,4 +7,5 @@ from partonfit.inference._constraints import make_penalty as make_penalty
 from partonfit.inference._control import FitControl as FitControl
 from partonfit.inference._control import fit_control as fit_control
 from partonfit.inference._monte_carlo import Replicas as Replicas
+from partonfit.inference._monte_carlo import draw_replicas as draw_replicas
 from partonfit.inference._monte_carlo import fit_replicas as fit_replicas

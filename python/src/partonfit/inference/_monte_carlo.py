@@ -51,11 +51,19 @@ class Replicas:
     pseudodata: np.ndarray
     training: np.ndarray
 
+    def __len__(self) -> int:
+        return len(self.pseudodata)
 
-def draw_replicas(data: Data, t0: np.ndarray | None, count: int, seed: int, control: FitControl) -> Replicas:
-    """Draw pseudodata and splits; each replica and dataset has streams of its own."""
+
+def draw_replicas(
+    data: Data, t0: np.ndarray | None, count: int, seed: int, control: FitControl, first: int = 0
+) -> Replicas:
+    """Draw pseudodata and splits of the replicas from number ``first`` on.
+
+    Each replica and dataset has streams of its own.
+    """
     values, masks = [], []
-    for replica in range(count):
+    for replica in range(first, first + count):
 
         def rng(purpose: str, *names: str, replica: int = replica) -> np.random.Generator:
             return _seeds.stream(seed, purpose, replica, *names)
@@ -89,24 +97,26 @@ def fit_replicas(
     forward: ForwardMap,
     t0: np.ndarray | None,
     model: keras.Model,
-    count: int,
+    replicas: Replicas,
     seed: int,
     control: FitControl,
     reference: Any,
     progress: Progress | None,
     penalty: Penalty | None = None,
     **loop: Any,
-) -> tuple[TrainResult, Replicas, Compression]:
-    """Fit ``count`` replicas of ``model`` to ``data``.
+) -> tuple[TrainResult, Compression]:
+    """Fit one replica of ``model`` to each of the drawn ``replicas``.
 
     Parameters
     ----------
     data, forward
-        Data and the theory map on the same points.
+        Data, for their covariance, and the theory map on the same points.
     t0
         Predictions (data,) that scale the multiplicative uncertainties; ``None``: the data do.
     model
         Keras model from x (x, 1) to x f (x, fitted).
+    replicas
+        Pseudodata and splits, from :func:`draw_replicas`; their number is that of the replicas.
     reference
         A pdf callable on which the compressed chi2 is centred.
     progress
@@ -120,12 +130,11 @@ def fit_replicas(
     -----
     Of several processes each trains its own replicas, and all get every result.
     """
-    mine = my_members(count)
+    mine = my_members(len(replicas))
     precision = control.precision
     check_precision(model, precision)
     covariance = data.covariance(t0)
     data.cholesky(covariance)  # names the dataset when the matrix is singular
-    replicas = draw_replicas(data, t0, count, seed, control)
     compression = compress(forward, covariance, reference, to_evolution(), control.compression)
     members = all_forms(compression, Replicas(replicas.pseudodata[mine], replicas.training[mine]), precision)
     with precision_context(precision), keras_floatx(precision):
@@ -148,4 +157,4 @@ def fit_replicas(
         progress,
         **loop,
     )
-    return gather_result(result, count), replicas, compression
+    return gather_result(result, len(replicas)), compression
