@@ -66,10 +66,11 @@ class CSVLogger:
         """Write one line."""
         if self._stream is None:
             self.open()
+        stream: Any = self._stream
         values = {"training": metrics.get("loss"), **metrics, "epoch": step}
         row = ["" if values.get(name) is None else format(values[name], ".9g") for name in self.columns]
-        csv.writer(self._stream).writerow(row)
-        self._stream.flush()  # a fit that is killed leaves every line it got to
+        csv.writer(stream).writerow(row)
+        stream.flush()  # a fit that is killed leaves every line it got to
 
     def close(self) -> None:
         """Close the file."""
@@ -126,9 +127,10 @@ class TensorBoard:
         """Write every metric at epoch ``step``."""
         if self._writer is None:
             self.open()
+        writer: Any = self._writer
         for name, value in metrics.items():
-            self._writer.add_scalar(name, value, step)
-        self._writer.flush()
+            writer.add_scalar(name, value, step)
+        writer.flush()
 
     def close(self) -> None:
         """Close the event file."""
@@ -148,7 +150,7 @@ def checked_callbacks(callbacks: Any) -> tuple[Callback, ...]:
     if callbacks is None:
         return ()
     several = isinstance(callbacks, Iterable) and not callable(callbacks)
-    found = tuple(callbacks) if several else (callbacks,)
+    found: tuple[Any, ...] = tuple(callbacks) if several else (callbacks,)
     for callback in found:
         if not callable(callback):
             msg = (

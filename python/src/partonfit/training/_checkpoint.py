@@ -259,8 +259,10 @@ def _unreadable(folder: Path, number: int, error: Exception) -> StorageError:
 def _reason(error: Exception) -> str:
     # The storage library says what the system said by its number, behind a page of its own settings.
     code = re.search(r"os_error_code='(\d+)'", str(error))
-    if code or (isinstance(error, OSError) and error.strerror):
-        return os.strerror(int(code[1])) if code else str(error.strerror)
+    if code:
+        return os.strerror(int(code[1]))
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
     lines = str(error).strip().splitlines() or [""]
     return f"{type(error).__name__}: {lines[0][:300]}".rstrip(": .")
 
