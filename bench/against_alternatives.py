@@ -28,7 +28,7 @@ import optax
 from _common import machine, show
 from _dis_fit import Parts, parts
 from partonfit._precision import precision_context
-from partonfit.inference._objective import quadratic, through
+from partonfit.inference._products import quadratic, through
 from partonfit.models._sum_rules import quadrature
 from partonfit.training import EngineControl, make_step, run, update_with
 

@@ -1,9 +1,14 @@
 """The compressed chi2 against the plain one, on random linear and nonlinear maps."""
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
+from partonfit._precision import precision_context
 from partonfit._vocabulary import to_evolution
 from partonfit.inference import compress
+from partonfit.inference._objective import replica_forms
+from partonfit.inference._products import picked, quadratic
 from scipy.linalg import cho_factor, cho_solve
 
 
@@ -93,3 +98,38 @@ def test_the_cut_drops_directions_and_its_error_is_small():
     xf = np.random.default_rng(7).uniform(size=(9, 8))
     a, b = (c.forms(values, mask)[0](c.features(xf)) for c in (cut, full))
     assert abs(a - b) / mask.sum() < 1e-6
+
+
+def test_the_restricted_forms_are_the_whole_ones():
+    """Each form holds only the nonlinear points of its own set; the gradient goes back to the right ones."""
+    forward, matrix = RandomMap(60, 7, 12), covariance(60)
+    compression = compress(forward, matrix, reference, to_evolution(), cut=0)
+    rng = np.random.default_rng(8)
+    values = rng.normal(size=60)
+    xf = rng.uniform(0.1, 1, size=(7, 8))
+    features = compression.features(xf)
+    for count, mask in enumerate([np.arange(60) % 4 > 0, np.arange(60) % 3 > 0]):
+        inside, held = compression.forms(values, mask)
+        short = replica_forms(compression, values, mask, (10, 5), "float64")
+        points = features[compression.rank :]
+
+        def training(p, short=short):
+            picks = picked(p, short.training_picks, short.training_places)
+            return quadratic(
+                jnp.concatenate([features[: compression.rank], picks]),
+                jnp.asarray(short.training_matrix),
+                jnp.asarray(short.training_vector),
+            )
+
+        with precision_context("float64"):
+            value, slope = jax.value_and_grad(training)(jnp.asarray(points))
+            expected, gradient = jax.value_and_grad(
+                lambda p, f=inside: quadratic(
+                    jnp.concatenate([features[: compression.rank], p]), jnp.asarray(f.matrix), jnp.asarray(f.vector)
+                )
+            )(jnp.asarray(points))
+        assert float(value) == pytest.approx(float(expected), rel=1e-9), count
+        np.testing.assert_allclose(slope, gradient, atol=1e-9 * np.abs(gradient).max())
+        picks = np.concatenate([features[: compression.rank], points[short.validation_picks]])
+        short_held = picks @ (short.validation_matrix @ picks - 2 * short.validation_vector) + short.validation_constant
+        assert short_held == pytest.approx(held(features), rel=1e-9)

@@ -67,10 +67,22 @@ def keras_floatx(precision: str) -> Iterator[None]:
     """Let Keras make what it is not told a type for (learning rates, constants, losses) in ``precision``.
 
     The setting is global, so this is for the thread that builds and traces, not for those that compute.
+    When several threads do trace at a time, the last to leave puts back what was there before the first.
     """
-    before = keras.config.floatx()
-    keras.config.set_floatx(precision)
+    keras.config.dtype_policy()  # made at its first use, from floatx: it must not keep ours for ever
+    with _floatx_lock:
+        if not _floatx_inside:
+            _floatx_before[:] = [keras.config.floatx()]
+        _floatx_inside.append(precision)
+        keras.config.set_floatx(precision)
     try:
         yield
     finally:
-        keras.config.set_floatx(before)
+        with _floatx_lock:
+            _floatx_inside.remove(precision)
+            keras.config.set_floatx((_floatx_before + _floatx_inside)[-1])
+
+
+_floatx_lock = threading.Lock()
+_floatx_before: list[str] = []
+_floatx_inside: list[str] = []

@@ -24,7 +24,7 @@ import numpy as np
 from partonfit._checks import real
 from partonfit._vocabulary import to_evolution
 from partonfit.data import Constraint
-from partonfit.inference._objective import through
+from partonfit.inference._products import through
 from partonfit.theory import ForwardMap
 
 ALPHA = 1e-7

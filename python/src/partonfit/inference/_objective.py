@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -11,10 +11,9 @@ import keras
 import numpy as np
 
 from partonfit.inference._compression import Compression, QuadraticForm
+from partonfit.inference._constraints import Penalty
+from partonfit.inference._products import picked, quadratic, through
 from partonfit.training import Evaluation
-
-if TYPE_CHECKING:
-    from partonfit.inference._constraints import Penalty
 
 
 class ReplicaForms(NamedTuple):
@@ -42,7 +41,7 @@ class ReplicaForms(NamedTuple):
 
 
 class Shared(NamedTuple):
-    """Arrays that every replica sees; a matrix comes with its transpose, see :func:`through`."""
+    """Arrays that every replica sees; a matrix comes with its transpose, for ``through``."""
 
     reference_xf: Any
     project: Any
@@ -117,49 +116,6 @@ def shared_arrays(compression: Compression, precision: str) -> Shared:
         cast(compression.reference_rows),
         cast(compression.reference_points),
     )
-
-
-@jax.custom_vjp
-def through(vector: Any, matrix: Any, transposed: Any) -> Any:
-    """Return vector @ matrix, whose gradient is a product with the stored transpose.
-
-    Without it XLA transposes the matrix anew in every step, which costs more than the product.
-    """
-    return vector @ matrix
-
-
-through.defvjp(lambda v, m, t: (v @ m, t), lambda t, cotangent: (cotangent @ t, None, None))
-
-
-@jax.custom_vjp
-def quadratic(features: Any, matrix: Any, vector: Any) -> Any:
-    """Return f^T M f - 2 v^T f; value and gradient share one product with the symmetric M."""
-    return _quadratic_forward(features, matrix, vector)[0]
-
-
-def _quadratic_forward(features: Any, matrix: Any, vector: Any) -> tuple[Any, Any]:
-    half_gradient = matrix @ features - vector
-    return features @ (half_gradient - vector), half_gradient
-
-
-def _quadratic_backward(half_gradient: Any, cotangent: Any) -> tuple[Any, None, None]:
-    # Matrix and vector are data: nothing differentiates with respect to them.
-    return 2 * cotangent * half_gradient, None, None
-
-
-quadratic.defvjp(_quadratic_forward, _quadratic_backward)
-
-
-@jax.custom_vjp
-def picked(points: Any, picks: Any, places: Any) -> Any:
-    """Return points[picks]; the gradient looks up ``places`` instead of scattering."""
-    return points[picks]
-
-
-picked.defvjp(
-    lambda points, picks, places: (points[picks], places),
-    lambda places, cotangent: (jnp.append(cotangent, 0)[places], None, None),
-)
 
 
 def make_objective(
