@@ -27,6 +27,7 @@ __version__ = "0.1.0"
 _HOME = {
     "CSVLogger": "training",
     "Chi2Table": "_compare",
+    "ClosureTest": "results",
     "Data": "data",
     "DataError": "_errors",
     "FitError": "_errors",
@@ -37,18 +38,26 @@ _HOME = {
     "PartonfitError": "_errors",
     "SettingError": "_errors",
     "StorageError": "_errors",
+    "Surrogate": "surrogates",
+    "SurrogateDesign": "surrogates",
     "TensorBoard": "training",
     "Theory": "theory",
     "TheoryError": "_errors",
     "check_operator": "operators",
     "chi2": "_compare",
     "closure_data": "_compare",
+    "closure_test": "_closure",
+    "export_onnx": "surrogates",
+    "export_stablehlo": "surrogates",
     "finite_difference_operator": "operators",
     "fit_control": "inference",
     "fit_pdf": "_fit",
+    "fit_surrogate": "surrogates",
+    "load_closure": "results",
     "load_constraints": "data",
     "load_data": "data",
     "load_fit": "_fit",
+    "load_surrogate": "surrogates",
     "load_theory": "theory",
     "matrix_operator": "operators",
     "operator": "operators",
@@ -56,13 +65,15 @@ _HOME = {
     "postfit": "_postfit",
     "predictions": "_compare",
     "read_lhapdf": "results",
+    "surrogate_design": "surrogates",
+    "surrogate_loss": "surrogates",
     "theory_operator": "operators",
     "toy_pdf": "models",
     "train": "training",
     "transport_model": "operators",
     "wrap_operator": "operators",
 }
-_PACKAGES = ("data", "inference", "models", "operators", "results", "theory", "training")
+_PACKAGES = ("data", "inference", "models", "operators", "results", "surrogates", "theory", "training")
 
 if _TYPE_CHECKING:
     from partonfit import data as data
@@ -70,8 +81,10 @@ if _TYPE_CHECKING:
     from partonfit import models as models
     from partonfit import operators as operators
     from partonfit import results as results
+    from partonfit import surrogates as surrogates
     from partonfit import theory as theory
     from partonfit import training as training
+    from partonfit._closure import closure_test as closure_test
     from partonfit._compare import Chi2Table as Chi2Table
     from partonfit._compare import chi2 as chi2
     from partonfit._compare import closure_data as closure_data
@@ -101,8 +114,18 @@ if _TYPE_CHECKING:
     from partonfit.operators import theory_operator as theory_operator
     from partonfit.operators import transport_model as transport_model
     from partonfit.operators import wrap_operator as wrap_operator
+    from partonfit.results import ClosureTest as ClosureTest
     from partonfit.results import PDFFit as PDFFit
+    from partonfit.results import load_closure as load_closure
     from partonfit.results import read_lhapdf as read_lhapdf
+    from partonfit.surrogates import Surrogate as Surrogate
+    from partonfit.surrogates import SurrogateDesign as SurrogateDesign
+    from partonfit.surrogates import export_onnx as export_onnx
+    from partonfit.surrogates import export_stablehlo as export_stablehlo
+    from partonfit.surrogates import fit_surrogate as fit_surrogate
+    from partonfit.surrogates import load_surrogate as load_surrogate
+    from partonfit.surrogates import surrogate_design as surrogate_design
+    from partonfit.surrogates import surrogate_loss as surrogate_loss
     from partonfit.theory import Theory as Theory
     from partonfit.theory import load_theory as load_theory
     from partonfit.training import CSVLogger as CSVLogger
@@ -112,6 +135,7 @@ if _TYPE_CHECKING:
 __all__ = [
     "CSVLogger",
     "Chi2Table",
+    "ClosureTest",
     "Data",
     "DataError",
     "FitError",
@@ -122,18 +146,26 @@ __all__ = [
     "PartonfitError",
     "SettingError",
     "StorageError",
+    "Surrogate",
+    "SurrogateDesign",
     "TensorBoard",
     "Theory",
     "TheoryError",
     "check_operator",
     "chi2",
     "closure_data",
+    "closure_test",
+    "export_onnx",
+    "export_stablehlo",
     "finite_difference_operator",
     "fit_control",
     "fit_pdf",
+    "fit_surrogate",
+    "load_closure",
     "load_constraints",
     "load_data",
     "load_fit",
+    "load_surrogate",
     "load_theory",
     "matrix_operator",
     "operator",
@@ -141,6 +173,8 @@ __all__ = [
     "postfit",
     "predictions",
     "read_lhapdf",
+    "surrogate_design",
+    "surrogate_loss",
     "theory_operator",
     "toy_pdf",
     "train",

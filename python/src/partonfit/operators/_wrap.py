@@ -243,6 +243,8 @@ def wrap_operator(
             raise SettingError(msg)
     if isinstance(op, WrappedOperator):
         op = op.operator
+    if callable(getattr(op, "wrapped", None)):
+        return op.wrapped(mode, at)  # it computes in JAX: a callback would be slower, and can hang
     store = open_store(reload_results, getattr(op, "key", None))
     host_key = (id(op), nonfinite, str(store.folder) if store else None)
     fixed = None
