@@ -224,8 +224,8 @@ def elu(t: Any) -> Any:
 
     Examples
     --------
-    >>> [float(elu(jnp.asarray(t))) for t in (2.0, -0.5)]
-    [2.0, -3.9346935722278e-08]
+    >>> [f"{elu(jnp.asarray(t)):.4g}" for t in (2.0, -0.5)]
+    ['2', '-3.935e-08']
     """
     # The exponent is kept from overflowing where the other branch counts: its gradient would be NaN.
     return jnp.where(t > 0, t, ALPHA * jnp.expm1(jnp.minimum(t, 0)))
