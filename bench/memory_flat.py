@@ -6,7 +6,6 @@ python bench/memory_flat.py --fits 50 --json memory.json
 from __future__ import annotations
 
 import argparse
-import gc
 import os
 import time
 from pathlib import Path
@@ -34,7 +33,6 @@ def main() -> None:
     control = pf.fit_control(epochs=options.epochs, threshold_chi2=None)
     for number in range(options.fits):
         pf.fit_pdf("hera", replicas=options.replicas, seed=number, control=control).predict([0.1])
-        gc.collect()
         sizes.append(resident_mb())
         print(f"fit {number + 1}: {sizes[-1]:.1f} MB", flush=True)
     settled = sizes[options.settle - 1]
