@@ -19,6 +19,15 @@
 #' @param compression Relative singular value below which a direction of the theory map is dropped; 0
 #'   keeps all.
 #' @param block_size Replicas in one compiled block; `NULL` chooses for the device.
+#' @param positivity_initial,integrability_initial Multiplier of the penalty of each observable in the
+#'   first epochs; `NULL`: what reaches the maximum with the given factor, or 1.
+#' @param positivity_multiplier,integrability_multiplier Factor by which it grows every 100 epochs;
+#'   `NULL`: what reaches the observable's maximum at the last epoch.
+#' @param positivity_threshold Weights count only while the penalty of every positivity observable is
+#'   below.
+#' @param quadratic_tolerance,positivity_tolerance Error that the short form of rows quadratic in the
+#'   PDF may make in the training, of data and of positivity observables, relative to the size of a
+#'   row; 0 for none.
 #'
 #' @return A list of class `fit_control`.
 #' @section Errors:
@@ -29,7 +38,10 @@
 fit_control <- function(..., epochs = 17000, patience = 0.1, learning_rate = 2.621e-3,
                         clipnorm = 6.073e-6, optimizer = "Nadam", training_fraction = 0.75,
                         threshold_chi2 = 3.5, pseudodata = TRUE, precision = c("float32", "float64"),
-                        compression = 3e-7, block_size = NULL) {
+                        compression = 3e-7, block_size = NULL, positivity_initial = 184.8,
+                        positivity_multiplier = NULL, positivity_threshold = 1e-6,
+                        integrability_initial = 10, integrability_multiplier = NULL,
+                        quadratic_tolerance = 1e-4, positivity_tolerance = 3e-3) {
   check_dots(...)
   structure(
     list(
@@ -43,7 +55,20 @@ fit_control <- function(..., epochs = 17000, patience = 0.1, learning_rate = 2.6
       pseudodata = check_flag(pseudodata),
       precision = check_choice(precision, c("float32", "float64")),
       compression = check_number(compression, min = 0, max = 1e-2),
-      block_size = if (!is.null(block_size)) check_whole(block_size, min = 1)
+      block_size = if (!is.null(block_size)) check_whole(block_size, min = 1),
+      positivity_initial = if (!is.null(positivity_initial)) check_number(positivity_initial, above = 0),
+      positivity_multiplier = if (!is.null(positivity_multiplier)) {
+        check_number(positivity_multiplier, above = 0)
+      },
+      positivity_threshold = check_number(positivity_threshold, above = 0),
+      integrability_initial = if (!is.null(integrability_initial)) {
+        check_number(integrability_initial, above = 0)
+      },
+      integrability_multiplier = if (!is.null(integrability_multiplier)) {
+        check_number(integrability_multiplier, above = 0)
+      },
+      quadratic_tolerance = check_number(quadratic_tolerance, min = 0, max = 0.1),
+      positivity_tolerance = check_number(positivity_tolerance, min = 0, max = 0.1)
     ),
     class = "fit_control"
   )

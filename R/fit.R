@@ -28,7 +28,18 @@
 #' @param t0 The PDF whose predictions define the t0 covariance: `"toy"` (a known parametrisation), an
 #'   earlier fit made by this function, a function as in [chi2()], or `NULL` for the experimental
 #'   covariance.
+#' @param constraints Positivity and integrability observables that every replica has to satisfy:
+#'   `"nnpdf40"` for those of NNPDF4.0, a choice made by [load_constraints()], or `NULL` for none.
+#'   Their tables are looked for in the theory.
 #' @param control Settings of the training, by [fit_control()].
+#' @param callbacks What is called about once a second during the training: functions
+#'   `function(step, total, metrics)`, and paths ending in `.csv` of files that get a line each time; one
+#'   or a list. An error in one ends the fit with the best so far.
+#' @param checkpoint A folder in which the state of all replicas is kept, about every ten seconds. A fit
+#'   that was killed goes on from there with `resume = TRUE`, to the same result.
+#' @param resume `TRUE` to go on from `checkpoint`, if there is one already; else begin.
+#' @param devices How many of the devices to divide the replicas over; `NULL` for all, or as
+#'   [data_parallel()] says.
 #' @param verbose Show progress? `NULL` means: in an interactive session.
 #'
 #' @return An object of class `pdf_fit`: a list of plain R values that survives [saveRDS()]. Printing,
@@ -46,7 +57,8 @@
 #' }
 #' @export
 fit_pdf <- function(data = "hera", theory = "hera", ..., model = NULL, replicas = 100, seed = NULL,
-                    t0 = "toy", control = fit_control(), verbose = NULL) {
+                    t0 = "toy", constraints = NULL, control = fit_control(), callbacks = NULL,
+                    checkpoint = NULL, resume = FALSE, devices = NULL, verbose = NULL) {
   check_dots(...)
   arguments <- list(
     data = as_pdf_data(data),
@@ -54,15 +66,29 @@ fit_pdf <- function(data = "hera", theory = "hera", ..., model = NULL, replicas 
     model = check_model(model),
     replicas = check_whole(replicas, min = 1),
     t0 = if (!is.null(t0)) check_pdf(t0),
+    constraints = check_constraints(constraints),
     control = check_control(control)
   )
-  verbose <- wants_progress(verbose)
-  arguments$seed <- check_seed(seed)
-  run_fit(arguments, verbose, call = rlang::current_env())
+  session <- list(
+    callbacks = check_callbacks(callbacks),
+    checkpoint = if (!is.null(checkpoint)) check_writable(checkpoint),
+    resume = check_flag(resume),
+    devices = if (!is.null(devices)) check_whole(devices, min = 1) else the$devices,
+    verbose = wants_progress(verbose)
+  )
+  if (session$resume && is.null(checkpoint)) {
+    abort_partonfit("argument", c(
+      "{.code resume = TRUE} needs a {.arg checkpoint}.",
+      i = "Give the folder that the fit was started with."
+    ), arg = "resume")
+  }
+  # A fit that is resumed has a seed already.
+  arguments["seed"] <- list(if (!session$resume || !is.null(seed)) check_seed(seed))
+  run_fit(arguments, session, call = rlang::current_env())
 }
 
 # Plain inputs in, one call of the core, the object out.
-run_fit <- function(arguments, verbose, call) {
+run_fit <- function(arguments, session, call) {
   parts <- call_core(
     "fit",
     as_python_entries(arguments$data$entries),
@@ -73,13 +99,35 @@ run_fit <- function(arguments, verbose, call) {
     seed = arguments$seed,
     t0 = pdf_for_core(arguments$t0),
     control = arguments$control,
-    progress = progress_callback(verbose),
+    constraints = constraints_for_core(arguments$constraints),
+    callbacks = session$callbacks,
+    checkpoint = session$checkpoint,
+    resume = session$resume,
+    devices = session$devices,
+    progress = progress_callback(session$verbose),
     .call = call
   )
+  arguments$seed <- as.integer(parts$seed)
   fit <- new_pdf_fit(parts, arguments)
+  if (nzchar(parts$callback_error %||% "")) warn_callback(parts$callback_error, call)
   if (fit$interrupted) warn_interrupted(fit, call)
   if (!any(fit$replicas$kept)) warn_none_kept(fit, call)
   fit
+}
+
+warn_callback <- function(reason, call) {
+  reason <- escape_braces(reason)
+  warn_partonfit("callback", c("A callback failed, which ended the fit.", x = reason), call = call)
+}
+
+check_callbacks <- function(callbacks, call = rlang::caller_env()) {
+  if (is.function(callbacks) || is.character(callbacks)) callbacks <- as.list(c(callbacks))
+  fits <- function(one) is.function(one) || (is_one(one) && is.character(one) && grepl("[.]csv$", one))
+  if (!(is.null(callbacks) || is.list(callbacks)) || !all(vapply(callbacks, fits, NA))) {
+    abort_argument("callbacks", "functions of (step, total, metrics) and paths ending in {.file .csv}",
+      callbacks, call = call)
+  }
+  lapply(callbacks, function(one) if (is.function(one)) one else check_writable(one, "callbacks", call))
 }
 
 warn_interrupted <- function(fit, call) {
@@ -106,7 +154,8 @@ warn_none_kept <- function(fit, call) {
 #' own.
 #'
 #' @param object A fit made by [fit_pdf()].
-#' @param ... Arguments of [fit_pdf()] to change, by name. The seed stays the same unless it is given.
+#' @param ... Arguments of [fit_pdf()] to change, by name. The seed stays the same unless it is given;
+#'   callbacks and checkpoints are not repeated.
 #'
 #' @return A new fit.
 #' @section Errors: Those of [fit_pdf()].

@@ -2,3 +2,4 @@
 # library(partonfit) is quick and works where there is no Python.
 the <- new.env(parent = emptyenv())
 the$core <- NULL
+the$devices <- NULL

@@ -50,7 +50,11 @@ fake_core <- function(...) {
       record("fit", ...)
       args <- list(...)
       if (!is.null(args$progress)) args$progress(10L, 10L, list(training = 1.25))
-      fake_parts(args$replicas, args$seed)
+      fake_parts(args$replicas, if (is.null(args$seed)) 77L else args$seed)
+    },
+    postfit = function(id, ...) {
+      record("postfit", id, ...)
+      fake_parts(vetoed = 2L)
     },
     is_loaded = function(id) !is.null(calls$load),
     load = function(id, state) record("load", id, state),

@@ -9,3 +9,6 @@ tanh_operator <- function(..., forward = tanh_forward, tangent_linear = tanh_tan
                           adjoint = tanh_adjoint) {
   operator(forward, tangent_linear, adjoint, n_state = 4, n_obs = 3, name = "tanh", ...)
 }
+
+# A Python tuple, which a shape must be.
+tuple_of <- function(...) reticulate::tuple(...)

@@ -34,6 +34,17 @@ from partonfit._bridge_operators import (  # noqa: F401 (R finds them here)
     value_and_grad,
     wrap_operator,
 )
+from partonfit._bridge_surrogates import (  # noqa: F401
+    export_surrogate,
+    fit_surrogate,
+    is_surrogate_loaded,
+    keras_text,
+    load_surrogate_state,
+    predict_surrogate,
+    read_surrogate,
+    save_surrogate,
+    surrogate_handle,
+)
 from partonfit._errors import SettingError, StorageError
 from partonfit._fit import fit_from_bytes
 from partonfit.results._storage import fit_to_files
@@ -57,9 +68,14 @@ def fit(
     *,
     model: Mapping[str, Any] | None,
     replicas: int,
-    seed: int,
+    seed: int | None,
     t0: Any,
     control: Mapping[str, Any],
+    constraints: Any = None,
+    callbacks: Sequence[Any] | None = None,
+    checkpoint: str | None = None,
+    resume: bool = False,
+    devices: int | None = None,
     progress: Callable[[int, int, dict[str, float]], Any] | None = None,
 ) -> dict[str, Any]:
     """Fit and return everything the R object holds.
@@ -72,8 +88,13 @@ def fit(
         A name or a folder.
     model
         Arguments of :func:`partonfit.pdf_model`, or ``None`` for its defaults.
-    replicas, seed, t0
+    replicas, seed, t0, checkpoint, resume, devices
         As in :func:`partonfit.fit_pdf`; ``t0`` may be ``{"fit": id}``.
+    constraints
+        ``None``, ``"nnpdf40"``, or ``{"entries": ..., "cuts": ...}``, arguments of
+        :func:`partonfit.load_constraints`.
+    callbacks
+        Functions (step, total, metrics), and paths of CSV files.
     control
         Arguments of :func:`partonfit.fit_control`.
     progress
@@ -94,13 +115,31 @@ def fit(
         replicas=replicas,
         seed=seed,
         t0=_pdf_of(t0),
+        constraints=_constraints_of(constraints),
         control=settings,
+        callbacks=[pf.CSVLogger(c) if isinstance(c, str) else _plain_progress(c) for c in callbacks or ()],
+        checkpoint=checkpoint,
+        resume=resume,
+        devices=devices,
         progress=_plain_progress(progress),
     )
+    return _kept(result) | {"callback_error": result.provenance.get("callback_error", "")}
+
+
+def postfit(name: str, sigmas: float, integrability: float, positivity: float | None) -> dict[str, Any]:
+    """Decide anew which replicas of a fit are kept; everything of the new fit as from :func:`fit`."""
+    return _kept(pf.postfit(_recall(name), sigmas=sigmas, integrability=integrability, positivity=positivity))
+
+
+def _kept(result: Any) -> dict[str, Any]:
     state = _to_bytes(result)
     name = hashlib.sha256(state).hexdigest()
     _remember(name, result)
-    return {"id": name, "state": bytearray(state), "seed": seed, **describe(result)}
+    return {"id": name, "state": bytearray(state), "seed": int(result.settings["seed"]), **describe(result)}
+
+
+def _constraints_of(constraints: Any) -> Any:
+    return pf.load_constraints(**constraints) if isinstance(constraints, Mapping) else constraints
 
 
 def chi2(

@@ -1,0 +1,93 @@
+# What Python offers and what R does, held against one another: a new argument or function on either
+# side fails here until it exists on the other side, or is listed with the reason.
+
+# R says it differently on purpose.
+python_only <- c(
+  Chi2Table = "a tibble", Data = "pdf_data()", DataError = "condition class", FitError = "condition class",
+  MissingDependencyError = "condition class", ObservationOperator = "operator()",
+  OperatorError = "condition class", PDFFit = "class pdf_fit", PartonfitError = "condition class",
+  SettingError = "condition class", StorageError = "condition class", Surrogate = "class partonfit_surrogate",
+  TheoryError = "condition class", Theory = "named by fit_pdf(theory = )",
+  CSVLogger = "a path in callbacks", TensorBoard = "needs a Python object",
+  SurrogateDesign = "made within fit_surrogate()", surrogate_design = "made within fit_surrogate()",
+  load_data = "pdf_data()", load_theory = "named by fit_pdf(theory = )", load_fit = "readRDS()",
+  toy_pdf = "the name 'toy'", predictions = "fitted()", train = "train_stateless()"
+)
+
+# Made in Python, not bound in R so far.
+not_yet <- c("closure_data", "closure_test", "ClosureTest", "load_closure", "read_lhapdf", "fit_state", "StateFit")
+
+# Arguments that differ, with the reason; `*` holds for every function.
+differing <- list(
+  `*` = c(`...` = "arguments after it are named", progress = "verbose", verbose = "progress"),
+  chi2 = c(object = "generic: a fit or data", data = "object"),
+  operator = c(
+    instance = "an object of Python's", thread_safe = "R never is"
+  ),
+  finite_difference_operator = c(),
+  pdf_model = c(precision = "that of fit_control()", alpha = "not yet", beta = "not yet",
+    network = "not yet"),
+  load_constraints = c(data_dir = "folders of Python's only"),
+  fit_surrogate = c(live = "never with R functions", optimizer = "the default", training = "see train_stateless()"),
+  export_stablehlo = c(platforms = "the default"),
+  fit_control = c()
+)
+
+signatures <- function() {
+  reticulate::py_run_string(paste(
+    "import inspect, partonfit as pf",
+    "def listed():",
+    "    out = {}",
+    "    for name in pf.__all__:",
+    "        thing = getattr(pf, name)",
+    "        target = pf.fit_control().__class__ if name == 'fit_control' else thing",
+    "        out[name] = list(inspect.signature(target).parameters) if inspect.isfunction(thing) else []",
+    "    return out",
+    sep = "\n"
+  ))$listed()
+}
+
+test_that("every public name of Python is there in R, or listed with a reason", {
+  skip_without_core()
+  theirs <- names(signatures())
+  ours <- getNamespaceExports("partonfit")
+  expect_identical(setdiff(theirs, c(ours, names(python_only), not_yet)), character())
+  expect_identical(intersect(names(python_only), ours), character())
+  expect_identical(setdiff(names(python_only), theirs), character())
+})
+
+test_that("arguments have the same names on both sides, or are listed with a reason", {
+  skip_without_core()
+  theirs <- signatures()
+  for (name in intersect(names(theirs), getNamespaceExports("partonfit"))) {
+    f <- if (name == "chi2") partonfit:::chi2.pdf_data else getExportedValue("partonfit", name)
+    listed <- c(names(differing[["*"]]), names(differing[[name]]))
+    expect_identical(setdiff(theirs[[name]], c(names(formals(f)), listed)), character(), info = name)
+    expect_identical(setdiff(names(formals(f)), c(theirs[[name]], listed)), character(), info = name)
+  }
+})
+
+test_that("defaults that both sides can write are equal", {
+  skip_without_core()
+  default <- reticulate::py_run_string(paste(
+    "import inspect, partonfit as pf",
+    "def default(name, argument):",
+    "    value = inspect.signature(getattr(pf, name)).parameters[argument].default",
+    "    return value if isinstance(value, (bool, int, float, str)) else None",
+    sep = "\n"
+  ))$default
+  theirs <- signatures()
+  compared <- 0
+  for (name in setdiff(intersect(names(theirs), getNamespaceExports("partonfit")), "fit_control")) {
+    ours <- formals(if (name == "chi2") partonfit:::chi2.pdf_data else getExportedValue("partonfit", name))
+    for (argument in intersect(theirs[[name]], names(ours))) {
+      value <- ours[[argument]]
+      their <- default(name, argument)
+      if (!is.null(their) && (is.numeric(value) || is.character(value) || is.logical(value))) {
+        expect_equal(value, their, info = paste(name, argument))
+        compared <- compared + 1
+      }
+    }
+  }
+  expect_gt(compared, 30)
+})
