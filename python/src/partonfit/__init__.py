@@ -37,6 +37,7 @@ _HOME = {
     "PDFFit": "results",
     "PartonfitError": "_errors",
     "SettingError": "_errors",
+    "StateFit": "inference",
     "StorageError": "_errors",
     "Surrogate": "surrogates",
     "SurrogateDesign": "surrogates",
@@ -52,6 +53,7 @@ _HOME = {
     "finite_difference_operator": "operators",
     "fit_control": "inference",
     "fit_pdf": "_fit",
+    "fit_state": "inference",
     "fit_surrogate": "surrogates",
     "load_closure": "results",
     "load_constraints": "data",
@@ -103,7 +105,9 @@ if _TYPE_CHECKING:
     from partonfit.data import Data as Data
     from partonfit.data import load_constraints as load_constraints
     from partonfit.data import load_data as load_data
+    from partonfit.inference import StateFit as StateFit
     from partonfit.inference import fit_control as fit_control
+    from partonfit.inference import fit_state as fit_state
     from partonfit.models import pdf_model as pdf_model
     from partonfit.models import toy_pdf as toy_pdf
     from partonfit.operators import ObservationOperator as ObservationOperator
@@ -145,6 +149,7 @@ __all__ = [
     "PDFFit",
     "PartonfitError",
     "SettingError",
+    "StateFit",
     "StorageError",
     "Surrogate",
     "SurrogateDesign",
@@ -160,6 +165,7 @@ __all__ = [
     "finite_difference_operator",
     "fit_control",
     "fit_pdf",
+    "fit_state",
     "fit_surrogate",
     "load_closure",
     "load_constraints",

@@ -9,3 +9,5 @@ from partonfit.inference._control import fit_control as fit_control
 from partonfit.inference._monte_carlo import Replicas as Replicas
 from partonfit.inference._monte_carlo import draw_replicas as draw_replicas
 from partonfit.inference._monte_carlo import fit_replicas as fit_replicas
+from partonfit.inference._state import StateFit as StateFit
+from partonfit.inference._state import fit_state as fit_state

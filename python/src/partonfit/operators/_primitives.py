@@ -10,6 +10,7 @@ per call.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -57,14 +58,28 @@ def _eager(primitive: Primitive) -> Any:
     return rule
 
 
+class _Double(tuple[Any]):
+    """float64 results of a callback, for a JAX that looks at them in a thread of its own.
+
+    Where x64 was switched on for the caller's thread only (``with jax.enable_x64(True)``), the thread
+    that runs the callback does not know, and JAX would take the results down to float32 and then
+    refuse them. Whoever iterates over this sees them with x64 on.
+    """
+
+    def __iter__(self) -> Iterator[Any]:
+        with jax.enable_x64(True):
+            yield from super().__iter__()
+
+
 def _lowering(primitive: Primitive) -> Any:
     kind = _KIND[primitive]
 
     def rule(ctx: mlir.LoweringRuleContext, *operands: Any, host: Host) -> Any:
         require(host.operator, kind)
+        run = callback(lambda *arrays: host.run(kind, *arrays))
         result, _, _ = mlir.emit_python_callback(
             ctx,
-            callback(lambda *arrays: host.run(kind, *arrays)),
+            (lambda *arrays: _Double(run(*arrays))) if ctx.avals_out[0].dtype == np.float64 else run,
             None,
             list(operands),
             ctx.avals_in,  # type: ignore[arg-type]
