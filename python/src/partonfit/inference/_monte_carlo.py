@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +12,7 @@ from threadpoolctl import threadpool_limits
 
 from partonfit import _seeds
 from partonfit._precision import keras_floatx, precision_context
+from partonfit._threads import cores, threads
 from partonfit._vocabulary import to_evolution
 from partonfit.data import Data, pseudodata, split_masks
 from partonfit.inference._compression import Compression, compress
@@ -82,8 +81,8 @@ def all_forms(compression: Compression, replicas: Replicas, precision: str) -> A
         return replica_forms(compression, values, training, sizes, precision)
 
     # One BLAS thread for each of ours: left to themselves they wait for each other most of the time.
-    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        each = list(pool.map(forms, replicas.pseudodata, replicas.training))
+    with threadpool_limits(1, user_api="blas"):
+        each = list(threads(cores()).map(forms, replicas.pseudodata, replicas.training))
     return jax.tree.map(lambda *leaves: np.stack(leaves), *each)
 
 

@@ -6,7 +6,6 @@ on blocks of its own.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,6 +15,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from partonfit._checks import whole
 from partonfit._errors import SettingError
+from partonfit._threads import cores
 
 _CPU_BLOCK = 10
 
@@ -57,14 +57,6 @@ def chosen_devices(devices: int | Sequence[Any] | None = None) -> list[Any]:
         msg = f"devices is {count}, but this process has {len(here)} ({here[0].device_kind}).{hint}"
         raise SettingError(msg)
     return here[:count]
-
-
-def cores() -> int:
-    """Return the number of processor cores this process may use."""
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:  # not on every system
-        return os.cpu_count() or 1
 
 
 def _compiled_for_one_core(lowered: Any) -> Callable:

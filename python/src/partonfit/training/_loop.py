@@ -21,6 +21,7 @@ import jax
 import numpy as np
 
 from partonfit._precision import precision_context
+from partonfit._threads import threads
 from partonfit.training._callbacks import Callback, Callbacks
 from partonfit.training._checkpoint import Checkpoint
 from partonfit.training._control import EngineControl
@@ -228,21 +229,21 @@ class _Loop:
                 block.states, rows = compiled[at](block.states, block.members, shared[at], steps)
                 return _as_numpy(jax.block_until_ready(rows)), (time.perf_counter() - begun) / count
 
-        with ThreadPoolExecutor(workers) as pool:
-            while self.blocks:
-                count = -(-pace.steps(len(self.blocks), workers) // self.passes)
-                if self.placement.in_step:
-                    count = self.control.steps_per_dispatch
-                pace.learn(self.one_round(pool, advance, count))
-                if self.stopped:
-                    return
-                self.collect(members)
-                if self.blocks:  # the end is reported by itself
-                    self.report()
-                    self.notify()
-                if self.checkpoint is not None and self.checkpoint.due():
-                    self.keep(self.blocks)
-                    self.save()
+        pool = threads(workers)
+        while self.blocks:
+            count = -(-pace.steps(len(self.blocks), workers) // self.passes)
+            if self.placement.in_step:
+                count = self.control.steps_per_dispatch
+            pace.learn(self.one_round(pool, advance, count))
+            if self.stopped:
+                return
+            self.collect(members)
+            if self.blocks:  # the end is reported by itself
+                self.report()
+                self.notify()
+            if self.checkpoint is not None and self.checkpoint.due():
+                self.keep(self.blocks)
+                self.save()
 
     def one_round(self, pool: ThreadPoolExecutor, advance: Callable, count: int) -> float:
         """Advance every block; progress is reported on this thread as they finish.
