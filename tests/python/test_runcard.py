@@ -237,4 +237,4 @@ def test_the_schema_describes_every_key():
 
 def test_an_unknown_t0_says_what_may_be_given(tmp_path):
     with pytest.raises(SettingError, match="LHAPDF_DATA_PATH"):
-        runcard._t0("NNPDF40", tmp_path)
+        runcard.known_pdf("NNPDF40", tmp_path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -22,7 +23,7 @@ from rich.progress import (
 from rich.table import Table
 from typer.core import TyperGroup
 
-from partonfit._errors import PartonfitError, SettingError
+from partonfit._errors import PartonfitError, SettingError, StorageError, nearest
 
 USAGE, FAILURE, INTERRUPTED = 2, 1, 130
 
@@ -36,6 +37,15 @@ def console() -> Console:
 def errors() -> Console:
     """Return the console for progress and errors (standard error): pipes get results only."""
     return Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+def existing_card(card: str) -> str:
+    """Return the path of a runcard, or raise :class:`StorageError` with the nearest one in this folder."""
+    if not Path(card).is_file():
+        hint = nearest(card, ["hera", *(p.name for p in Path().glob("*.y*ml"))], what="card")
+        msg = f"There is no runcard '{card}'. {hint}"
+        raise StorageError(msg)
+    return card
 
 
 class Commands(TyperGroup):

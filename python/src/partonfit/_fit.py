@@ -21,6 +21,7 @@ from partonfit._errors import SettingError, StorageError
 from partonfit._postfit import postfit
 from partonfit.data import Data, load_data
 from partonfit.inference import Compression, FitControl, draw_replicas, fit_control, fit_replicas
+from partonfit.inference._black_box import black_box, fit_black_box
 from partonfit.models import PDFModel, pdf_model, resolve_pdf
 from partonfit.results import PDFFit, ReplicaStatus
 from partonfit.results._replicas import fitted_rows
@@ -55,6 +56,8 @@ def fit_pdf(
     checkpoint: str | Path | None = None,
     resume: bool = False,
     devices: Any = None,
+    operator: Any = None,
+    grid: Any = None,
 ) -> PDFFit:
     """Fit parton distributions to data with an ensemble of neural networks.
 
@@ -98,6 +101,10 @@ def fit_pdf(
         Go on from ``checkpoint``, if there is one already; else begin.
     devices
         How many of the local devices to divide the replicas over (``None``: all), or the devices.
+    operator, grid
+        An :class:`ObservationOperator` instead of a theory, and the values of x where it takes x f: from
+        14 x f(x) of the evolution basis (or the 8 fitted combinations), flattened (flavour, x), to
+        predictions for the data. It is called at every epoch: this is for what has no tables.
 
     Returns
     -------
@@ -137,27 +144,39 @@ def fit_pdf(
         raise SettingError(msg)
     constraints = checked_constraints(constraints)
     data = data if isinstance(data, Data) else load_data(data)
-    theory = theory if isinstance(theory, Theory) else load_theory("hera" if theory is None else theory)
-    forward = forward_map(data, theory)
+    if operator is None:
+        theory = theory if isinstance(theory, Theory) else load_theory("hera" if theory is None else theory)
+        forward: Any = forward_map(data, theory)
+    else:
+        _no_tables(theory, constraints)
+        theory = forward = black_box(operator, grid, data)
     model = pdf_model(precision=control.precision) if model is None else model
     t0_predictions = None if t0 is None else forward.predict(np.asarray(resolve_pdf(t0)(forward.x)))
-    mapped, penalty = constrained_maps(constraints, forward, theory, control)
-    settings = _settings(data, theory, model, control, count, seed, t0)
+    mapped, penalty = (forward, None) if operator is not None else constrained_maps(
+        constraints, forward, theory, control
+    )  # fmt: skip
+    settings = plain_settings(data, theory, model, control, count, seed, t0)
     settings["constraints"] = constraint_settings(constraints)
     kept = None if checkpoint is None else _checkpoint(checkpoint, resume, settings, data, forward, t0_predictions)
     loaded = time.perf_counter()
     drawn = draw_replicas(data, t0_predictions, count, seed, control)
-    result, compression = fit_replicas(
-        data, mapped, t0_predictions, model, drawn, seed, control, resolve_pdf("toy"), progress, penalty,
-        shown=_shown(data, control), callbacks=callbacks, checkpoint=kept, placement=placement,
-    )  # fmt: skip
+    loop: Any = {
+        "shown": shown_per_point(data, control), "callbacks": callbacks, "checkpoint": kept, "placement": placement
+    }  # fmt: skip
+    compression = None
+    if operator is None:
+        result, compression = fit_replicas(
+            data, mapped, t0_predictions, model, drawn, seed, control, resolve_pdf("toy"), progress, penalty, **loop
+        )
+    else:
+        result = fit_black_box(data, forward, t0_predictions, model, drawn, seed, control, progress, **loop)
     trained = time.perf_counter()
     weights = Weights(
         json.dumps(keras.saving.serialize_keras_object(model)), result.trainable, result.non_trainable,
         control.precision,
     )  # fmt: skip
     statuses = _statuses(result, drawn.training)
-    provenance = _provenance(data, forward, control, t0_predictions) | {
+    origin = provenance(data, forward, control, t0_predictions) | {
         "seconds": {
             "loading": round(loaded - started, 3),
             "training": round(trained - loaded, 3),
@@ -166,13 +185,13 @@ def fit_pdf(
         "compilations": result.compilations,
     }
     if result.error is not None:
-        provenance["callback_error"] = f"{type(result.error).__name__}: {result.error}"
+        origin["callback_error"] = f"{type(result.error).__name__}: {result.error}"
     fit = PDFFit(
         weights=weights,
         statuses=statuses,
         history=_per_point(result, drawn.training),
         settings=settings,
-        provenance=provenance,
+        provenance=origin,
         data_values=data.values,
         replica_data=drawn.pseudodata,
         training_mask=drawn.training,
@@ -180,13 +199,21 @@ def fit_pdf(
         constraint_losses=final_losses(penalty, weights, result.best_epoch),
     )
     fit = postfit(fit)
-    fit.provenance["compression"] = _compression_error(compression, weights, fit.statuses, data)
+    if compression is not None:
+        fit.provenance["compression"] = _compression_error(compression, weights, fit.statuses, data)
     if penalty is not None:
         fit.provenance["constraints"] = {
             "theory_hash": penalty.forward.hash,
             "largest_error": penalty.error(weights.xf(penalty.forward.x, np.flatnonzero(fit.kept))),
         }
     return fit
+
+
+def _no_tables(theory: Any, constraints: Any) -> None:
+    for what, value in (("theory", theory), ("constraints", constraints)):
+        if value:
+            msg = f"{what}= needs theory tables; with operator= the predictions come from the operator."
+            raise SettingError(msg)
 
 
 def load_fit(folder: str | Path) -> PDFFit:
@@ -262,7 +289,7 @@ def _checkpoint(
     return Checkpoint(own_folder(folder), parts, resume=resume, facts={"seed": settings["seed"]})
 
 
-def _shown(data: Data, control: FitControl) -> Callable[[dict[str, float]], dict[str, float]]:
+def shown_per_point(data: Data, control: FitControl) -> Callable[[dict[str, float]], dict[str, float]]:
     """Return the translation of the engine's losses to chi2 per point, for progress and callbacks."""
     inside = max(1.0, control.training_fraction * data.n_data)
     held = data.n_data - inside if inside < data.n_data else inside
@@ -304,9 +331,10 @@ def _per_replica(result: TrainResult, training: np.ndarray) -> tuple[np.ndarray,
     return result.loss / inside, result.validation / np.where(held > 0, held, inside)
 
 
-def _settings(
+def plain_settings(
     data: Data, theory: Theory, model: keras.Model, control: FitControl, count: int, seed: int, t0: Any
 ) -> dict[str, Any]:
+    """Return what was asked for as plain values."""
     return {
         "data": data.request,
         "theory": theory.name,
@@ -330,9 +358,10 @@ def _compression_error(
     return {"rank": compression.rank, "cut": compression.cut, "error_per_point": worst}
 
 
-def _provenance(
+def provenance(
     data: Data, forward: ForwardMap, control: FitControl, t0_predictions: np.ndarray | None
 ) -> dict[str, Any]:
+    """Return hashes, versions and device as plain values."""
     libraries = ("partonfit", "jax", "jaxlib", "keras", "numpy", "pineappl", "nnpdf-data", "eko")
     return {
         "data_hash": data.hash,

@@ -1,4 +1,4 @@
-"""The command line: ``partonfit fit``, ``postfit``, ``report``, ``evolve``, ``theory``, ``data``, ``card``.
+"""The command line: ``partonfit fit``, ``postfit``, ``report``, ``closure``, ``compare``, ``theory``, ``card``...
 
 Commands import what they need when they run, so that ``--help`` and a mistyped card answer at once.
 Exit codes: 0 done, 1 the work failed, 2 wrong use or setting, 130 interrupted (a fit that is
@@ -15,8 +15,8 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from partonfit import __version__, _console
-from partonfit._errors import SettingError, StorageError, nearest
+from partonfit import __version__, _cli_studies, _console
+from partonfit._errors import SettingError, nearest
 
 app = typer.Typer(
     cls=_console.Commands,
@@ -83,7 +83,7 @@ def fit(
     from partonfit import runcard
     from partonfit._files import check_writable, write_file
 
-    settings = runcard.RunSettings(data="hera") if card == "hera" else runcard.read_card(_existing_card(card))
+    settings = runcard.RunSettings(data="hera") if card == "hera" else runcard.read_card(_console.existing_card(card))
     settings = runcard.with_changes(settings, replicas=replicas, seed=seed, epochs=epochs, theory=theory)
     if lhapdf is not None:
         _checked_set_name(lhapdf)
@@ -175,6 +175,9 @@ def postfit(
     result = decide(_load(folder), sigmas=sigmas, integrability=integrability, positivity=positivity)
     result.save(output, overwrite=overwrite)
     _print_fit(result, output)
+
+
+app.command()(_cli_studies.closure)
 
 
 @app.command()
@@ -321,14 +324,6 @@ def data_show(
             *((key, f"{v.min():.4g} .. {v.max():.4g}") for key, v in d.kinematics.items()),
         ]  # fmt: skip
         _console.table(d.name, ("", ""), lines, left=2)
-
-
-def _existing_card(card: str) -> str:
-    if not Path(card).is_file():
-        hint = nearest(card, ["hera", *(p.name for p in Path().glob("*.y*ml"))], what="card")
-        msg = f"There is no runcard '{card}'. {hint}"
-        raise StorageError(msg)
-    return card
 
 
 def _checked_set_name(name: str) -> None:

@@ -278,22 +278,49 @@ def run(settings: RunSettings, *, base: str | os.PathLike[str] = ".", progress: 
         What a card does not say: ``callbacks``, ``checkpoint``, ``resume``, ``devices`` of ``fit_pdf``.
     """
     from partonfit._fit import fit_pdf
+
+    return fit_pdf(
+        **_loaded(settings, base), replicas=settings.replicas, seed=settings.seed, t0=known_pdf(settings.t0, base),
+        progress=progress, **more,
+    )  # fmt: skip
+
+
+def run_closure(
+    settings: RunSettings, *, pdf: str, base: str | os.PathLike[str] = ".", progress: Any = None, **more: Any
+) -> Any:
+    """Run the closure test of the fit that ``settings`` describe and return the ``ClosureTest``.
+
+    Parameters
+    ----------
+    settings, base, progress
+        As in :func:`run`; the number of replicas and t0 of the card are not used (t0 is the law).
+    pdf
+        The law: ``toy``, or a folder with an LHAPDF set or a saved fit.
+    **more
+        ``fits``, ``replicas``, ``callbacks``, ``devices`` of ``closure_test``.
+    """
+    from partonfit._closure import closure_test
+
+    law = known_pdf(pdf, base, key="pdf")
+    return closure_test(**_loaded(settings, base), pdf=law, seed=settings.seed, progress=progress, **more)
+
+
+def _loaded(settings: RunSettings, base: str | os.PathLike[str]) -> dict[str, Any]:
+    """Return what a card names as arguments of a fit: data, theory, model, constraints, control."""
     from partonfit.data import load_constraints, load_data
     from partonfit.inference import fit_control
     from partonfit.models import pdf_model
     from partonfit.theory import load_theory
 
     control = fit_control(**settings.control.model_dump())
-    data = load_data(settings.entries, q2min=settings.q2min, w2min=settings.w2min, cuts=settings.cuts or None)
     wanted = settings.constraint_entries
-    constraints = None if not wanted else load_constraints(wanted)
-    theory = load_theory(_place(settings.theory, base))
-    t0 = _t0(settings.t0, base)
-    model = pdf_model(**_model_arguments(settings.model), precision=control.precision)
-    return fit_pdf(
-        data, theory, model=model, replicas=settings.replicas, seed=settings.seed, t0=t0, constraints=constraints,
-        control=control, progress=progress, **more,
-    )  # fmt: skip
+    return {
+        "data": load_data(settings.entries, q2min=settings.q2min, w2min=settings.w2min, cuts=settings.cuts or None),
+        "theory": load_theory(_place(settings.theory, base)),
+        "model": pdf_model(**_model_arguments(settings.model), precision=control.precision),
+        "constraints": None if not wanted else load_constraints(wanted),
+        "control": control,
+    }
 
 
 def _model_arguments(model: ModelSettings) -> dict[str, Any]:
@@ -306,8 +333,8 @@ def _place(name: str, base: str | os.PathLike[str]) -> str:
     return str(beside) if beside.is_dir() else name
 
 
-def _t0(name: str, base: str | os.PathLike[str]) -> Any:
-    """Return the PDF of the t0 covariance: a known name, a stored fit or an LHAPDF folder."""
+def known_pdf(name: str, base: str | os.PathLike[str], *, key: str = "t0") -> Any:
+    """Return the PDF that ``key`` names: a known name, a stored fit or (its central member) an LHAPDF folder."""
     if name == "toy":
         return name
     places = [
@@ -325,7 +352,7 @@ def _t0(name: str, base: str | os.PathLike[str]) -> Any:
 
             return read_lhapdf(folder, members=1)
     msg = (
-        f"t0: there is no PDF '{name}'. Give 'toy', a folder with an LHAPDF set or a fit (relative to the card or to "
-        "'lhapdf' beside it), or put the set's parent folder on LHAPDF_DATA_PATH."
+        f"{key}: there is no PDF '{name}'. Give 'toy', a folder with an LHAPDF set or a fit (relative to the card or "
+        "to 'lhapdf' beside it), or put the set's parent folder on LHAPDF_DATA_PATH."
     )
     raise SettingError(msg)
