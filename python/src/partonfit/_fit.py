@@ -144,18 +144,20 @@ def fit_pdf(
         raise SettingError(msg)
     constraints = checked_constraints(constraints)
     data = data if isinstance(data, Data) else load_data(data)
+    tables: Any  # the theory, or the operator in its place
+    forward: Any
     if operator is None:
-        theory = theory if isinstance(theory, Theory) else load_theory("hera" if theory is None else theory)
-        forward: Any = forward_map(data, theory)
+        tables = theory if isinstance(theory, Theory) else load_theory("hera" if theory is None else theory)
+        forward = forward_map(data, tables)
     else:
         _no_tables(theory, constraints)
-        theory = forward = black_box(operator, grid, data)
+        tables = forward = black_box(operator, grid, data)
     model = pdf_model(precision=control.precision) if model is None else model
     t0_predictions = None if t0 is None else forward.predict(np.asarray(resolve_pdf(t0)(forward.x)))
     mapped, penalty = (forward, None) if operator is not None else constrained_maps(
-        constraints, forward, theory, control
+        constraints, forward, tables, control
     )  # fmt: skip
-    settings = plain_settings(data, theory, model, control, count, seed, t0)
+    settings = plain_settings(data, tables, model, control, count, seed, t0)
     settings["constraints"] = constraint_settings(constraints)
     kept = None if checkpoint is None else _checkpoint(checkpoint, resume, settings, data, forward, t0_predictions)
     loaded = time.perf_counter()
