@@ -89,6 +89,7 @@ fit_pdf <- function(data = "hera", theory = "hera", ..., model = NULL, replicas 
 
 # Plain inputs in, one call of the core, the object out.
 run_fit <- function(arguments, session, call) {
+  the$compiled <- TRUE
   parts <- call_core(
     "fit",
     as_python_entries(arguments$data$entries),

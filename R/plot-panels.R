@@ -59,7 +59,7 @@ plot_pdfs <- function(fit, flavours, q, xscale) {
 
 plot_ratio <- function(fit, to, flavours, q, xscale) {
   ours <- bands(fit, flavours, q)
-  theirs <- if (identical(fit, to)) ours else bands(to, flavours, q)
+  theirs <- if (identical(fit, to)) ours else bands(to, flavours, q, ours$x)
   # Both grids are the stored one unless the fits are of different versions.
   by <- match(paste(ours$flavour, signif(ours$x, 10)), paste(theirs$flavour, signif(theirs$x, 10)))
   reference <- theirs$mean[by]
@@ -68,7 +68,7 @@ plot_ratio <- function(fit, to, flavours, q, xscale) {
   ours$sd <- ours$sd / abs(reference)
   ours <- ours[is.finite(ours$mean) & ours$x < 0.8 & ours$x > 1e-4, ]
   ours <- do.call(rbind, lapply(split(ours, ours$panel), keep_in_reach))
-  name <- if (identical(fit, to)) "its mean" else "the other fit"
+  name <- if (identical(fit, to)) "its mean" else to$name %||% "the other fit"
   ggplot2::ggplot(in_view(ours, xscale), ggplot2::aes(x = .data$x)) +
     ggplot2::geom_hline(yintercept = 1, colour = grey, linewidth = 0.3) +
     band_layers() +
@@ -187,6 +187,41 @@ plot_training <- function(fit) {
     ggplot2::labs(
       x = "epoch", y = expression(chi^2 / N), title = "Training",
       subtitle = paste(length(kept), "kept replicas, each with its own split of the points")
+    ) +
+    theme_partonfit()
+}
+
+# A coarse grid of x for each flavour: what is correlated with what shows already.
+plot_correlations <- function(fit, flavours, q) {
+  x <- c(10^seq(-4, -1, length.out = 13), seq(0.2, 0.8, by = 0.1))
+  answer <- stats::predict(fit, x = x, Q = q, flavour = flavours, type = "replicas")
+  if (sum(fit$replicas$kept) < 3) {
+    abort_partonfit("fit", c(
+      "Correlations need at least three kept replicas.",
+      i = "This fit has {sum(fit$replicas$kept)}; fit with more {.arg replicas}."
+    ), call = rlang::caller_env())
+  }
+  correlation <- stats::cor(do.call(cbind, answer$.replicas))
+  at <- expand.grid(one = seq_along(answer$x), two = seq_along(answer$x))
+  names <- vapply(flavours, symbol, "")
+  label <- function(i) factor(names[answer$flavour[i]], levels = names)
+  cells <- tibble::tibble(
+    one = answer$x[at$one], two = answer$x[at$two], correlation = as.vector(correlation),
+    row = label(at$two), column = label(at$one)
+  )
+  cells$one <- match(cells$one, x)
+  cells$two <- match(cells$two, x)
+  shown <- match(c(1e-4, 1e-2, 0.2, 0.6), signif(x, 3))
+  words <- c("1e-4", "0.01", "0.2", "0.6")
+  ggplot2::ggplot(cells, ggplot2::aes(.data$one, .data$two, fill = .data$correlation)) +
+    ggplot2::geom_raster() +
+    ggplot2::facet_grid(ggplot2::vars(.data$row), ggplot2::vars(.data$column), labeller = "label_parsed") +
+    ggplot2::scale_fill_gradient2("correlation", low = vermilion, high = blue, limits = c(-1, 1)) +
+    ggplot2::scale_x_continuous("x", breaks = shown, labels = words, expand = c(0, 0)) +
+    ggplot2::scale_y_continuous("x", breaks = shown, labels = words, expand = c(0, 0)) +
+    ggplot2::labs(
+      title = paste("Correlations at", scale_words(q)),
+      subtitle = paste("of x f(x, Q) over", sum(fit$replicas$kept), "kept replicas")
     ) +
     theme_partonfit()
 }

@@ -14,9 +14,11 @@
 #'   * `"replicas"`: every kept replica as a line (needs Python);
 #'   * `"chi2"`: chi2 per point of every dataset, with the experimental covariance;
 #'   * `"data"`: data over prediction against Q2, for every dataset;
-#'   * `"training"`: chi2 per point of training and validation points against the epoch.
-#' @param to For `"ratio"`: another fit; `NULL` for the fit itself, which shows its relative
-#'   uncertainty.
+#'   * `"training"`: chi2 per point of training and validation points against the epoch;
+#'   * `"correlations"`: correlation over the replicas of x f(x, Q) between all pairs of flavours and x
+#'     (needs Python).
+#' @param to For `"ratio"`: another fit, an LHAPDF set (read by [read_lhapdf()], or its folder); `NULL`
+#'   for the fit itself, which shows its relative uncertainty.
 #' @param xscale `"log"` or `"linear"`.
 #'
 #' @return `autoplot()` a ggplot, `plot()` its `x`, invisibly.
@@ -30,11 +32,12 @@
 #' @importFrom ggplot2 autoplot
 #' @export
 autoplot.pdf_fit <- function(object, ..., flavours = c("g", "u_v", "d_v", "sea"), Q = NULL,
-                             type = c("pdfs", "ratio", "replicas", "chi2", "data", "training"),
-                             to = NULL, xscale = c("log", "linear")) {
+                             type = c(
+                               "pdfs", "ratio", "replicas", "chi2", "data", "training", "correlations"
+                             ), to = NULL, xscale = c("log", "linear")) {
   check_dots(...)
   object <- upgrade_fit(object)
-  type <- check_choice(type, c("pdfs", "ratio", "replicas", "chi2", "data", "training"))
+  type <- check_choice(type, eval(formals(autoplot.pdf_fit)$type))
   xscale <- check_choice(xscale, c("log", "linear"))
   if (type != "training" && !any(object$replicas$kept)) {
     abort_partonfit("fit", c(
@@ -42,7 +45,7 @@ autoplot.pdf_fit <- function(object, ..., flavours = c("g", "u_v", "d_v", "sea")
       i = "{.code plot(fit, type = \"training\")} shows how the replicas trained."
     ))
   }
-  if (!type %in% c("pdfs", "ratio", "replicas")) {
+  if (type %in% c("chi2", "data", "training")) {
     return(switch(type,
       chi2 = plot_chi2(object),
       data = plot_data(object),
@@ -51,12 +54,19 @@ autoplot.pdf_fit <- function(object, ..., flavours = c("g", "u_v", "d_v", "sea")
   }
   flavours <- check_flavours(flavours, object)
   q <- if (is.null(Q)) object$q0 else check_number(Q, min = 1, max = 1e5)
-  if (!is.null(to)) to <- check_fit(to)
+  if (!is.null(to)) to <- check_reference(to)
   switch(type,
     pdfs = plot_pdfs(object, flavours, q, xscale),
     ratio = plot_ratio(object, to %||% object, flavours, q, xscale),
-    replicas = plot_replicas(object, flavours, q, xscale)
+    replicas = plot_replicas(object, flavours, q, xscale),
+    correlations = plot_correlations(object, flavours, q)
   )
+}
+
+check_reference <- function(to, call = rlang::caller_env()) {
+  if (is.character(to)) return(read_lhapdf(to))
+  if (inherits(to, "lhapdf_set")) return(to)
+  check_fit(to, "to", call)
 }
 
 #' @rdname autoplot.pdf_fit
@@ -93,10 +103,10 @@ nearest_flavour <- function(name, known) {
 }
 
 # The stored grid where the scale is stored, else the core.
-bands <- function(fit, flavours, q) {
+bands <- function(fit, flavours, q, x = fit$pdfs$x) {
   stored <- fit$pdfs[abs(fit$pdfs$Q - q) < 1e-9 & fit$pdfs$flavour %in% flavours, ]
-  if (!nrow(stored)) {
-    answer <- stats::predict(fit, x = unique(fit$pdfs$x), Q = q, flavour = flavours)
+  if (!NROW(stored)) {
+    answer <- stats::predict(fit, x = unique(x), Q = q, flavour = flavours)
     stored <- tibble::tibble(
       Q = answer$Q, flavour = answer$flavour, x = answer$x,
       mean = answer$.pred, sd = answer$.sd, lower = answer$.lower, upper = answer$.upper

@@ -3,7 +3,7 @@
 #' x f(x, Q) with its uncertainty. Scales other than Q0 are reached by DGLAP evolution of every
 #' replica. This starts Python, also for a fit that comes from [readRDS()].
 #'
-#' @param object A fit made by [fit_pdf()].
+#' @param object A fit made by [fit_pdf()], or an LHAPDF set read by [read_lhapdf()].
 #' @param new_data A data frame with a column `x` and, where wanted, `Q` \[GeV\] (else Q0) and
 #'   `flavour` (else `"g"`).
 #' @param ... No further arguments; a misspelt one is an error.
@@ -32,10 +32,25 @@ predict.pdf_fit <- function(object, new_data = NULL, ..., x = NULL, Q = NULL, fl
   object <- upgrade_fit(object)
   type <- check_choice(type, c("interval", "replicas"))
   rows <- prediction_rows(new_data, x, Q, flavour, object$q0)
+  predict_rows(load_in_core(object), rows, type)
+}
+
+#' @rdname predict.pdf_fit
+#' @export
+predict.lhapdf_set <- function(object, new_data = NULL, ..., x = NULL, Q = NULL, flavour = NULL,
+                               type = c("interval", "replicas")) {
+  check_dots(...)
+  type <- check_choice(type, c("interval", "replicas"))
+  rows <- prediction_rows(new_data, x, Q, flavour, object$q0)
+  predict_rows(object$id, rows, type)
+}
+
+predict_rows <- function(id, rows, type, call = rlang::caller_env()) {
   answer <- call_core(
-    "predict", load_in_core(object),
+    "predict", id,
     as_python_numbers(rows$x), as_python_numbers(rows$Q), as_python_strings(rows$flavour),
-    type
+    type,
+    .call = call
   )
   if (type == "replicas") {
     values <- as_matrix(answer$replicas)

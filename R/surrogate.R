@@ -69,6 +69,7 @@ fit_surrogate <- function(op, states, ..., samples = NULL, loss = NULL, model = 
   settings$seed <- check_seed(seed)
   call <- rlang::current_env()
   if (!is.null(network)) network <- as_text(call_core("keras_text", network, .call = call))
+  the$compiled <- TRUE
   parts <- call_with_operator(
     op, "fit_surrogate", operator_handle(op, call), states, loss, network, settings,
     progress = progress_callback(verbose), .call = call

@@ -22,3 +22,37 @@ write_lhapdf <- function(fit, path, ...) {
   path <- check_writable(path)
   invisible(as_text(call_core("write_lhapdf", load_in_core(fit), path)))
 }
+
+#' Read an LHAPDF set
+#'
+#' @param path The folder of the set.
+#'
+#' @return An object of class `lhapdf_set`: `name`, `members`, `error_type`, `q0` \[GeV\] and the `path`.
+#'   [predict()][predict.lhapdf_set] gives its PDFs, `plot(fit, type = "ratio", to = )` compares.
+#' @section Errors: A folder that holds no set is an error of class `partonfit_error_storage`.
+#' @examples
+#' \dontrun{
+#' set <- read_lhapdf("myset")
+#' predict(set, x = 0.1, Q = 100, flavour = "g")
+#' }
+#' @export
+read_lhapdf <- function(path) {
+  path <- normalizePath(check_string(path), mustWork = FALSE)
+  found <- call_core("read_lhapdf", path)
+  structure(
+    list(
+      id = as_text(found$id), path = path, name = as_text(found$name), members = as.integer(found$members),
+      error_type = as_text(found$error_type), q0 = as.double(found$q0)
+    ),
+    class = "lhapdf_set"
+  )
+}
+
+#' @export
+print.lhapdf_set <- function(x, ...) {
+  cat_text(
+    "LHAPDF set {x$name}: {x$members} members ({x$error_type}), from Q = {signif(x$q0, 4)} GeV",
+    "Next: predict(set, x = , Q = ), plot(fit, type = \"ratio\", to = set)"
+  )
+  invisible(x)
+}

@@ -3,3 +3,4 @@
 the <- new.env(parent = emptyenv())
 the$core <- NULL
 the$devices <- NULL
+the$compiled <- FALSE

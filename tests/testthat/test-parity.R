@@ -15,7 +15,7 @@ python_only <- c(
 )
 
 # Made in Python, not bound in R so far.
-not_yet <- c("closure_data", "closure_test", "ClosureTest", "load_closure", "read_lhapdf", "fit_state", "StateFit")
+not_yet <- c("closure_data", "closure_test", "ClosureTest", "load_closure", "fit_state", "StateFit")
 
 # Arguments that differ, with the reason; `*` holds for every function.
 differing <- list(
@@ -30,7 +30,8 @@ differing <- list(
   load_constraints = c(data_dir = "folders of Python's only"),
   fit_surrogate = c(live = "never with R functions", optimizer = "the default", training = "see train_stateless()"),
   export_stablehlo = c(platforms = "the default"),
-  fit_control = c()
+  fit_control = c(),
+  read_lhapdf = c(directory = "path", path = "directory", members = "all")
 )
 
 signatures <- function() {

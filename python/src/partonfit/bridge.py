@@ -21,7 +21,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import keras
 import numpy as np
+from scipy.linalg import solve_triangular
 
 import partonfit as pf
 from partonfit import _columns
@@ -44,6 +46,13 @@ from partonfit._bridge_surrogates import (  # noqa: F401
     read_surrogate,
     save_surrogate,
     surrogate_handle,
+)
+from partonfit._bridge_training import (  # noqa: F401
+    ask_for_cpu_devices,
+    data_parallel,
+    predict_stateless,
+    train_stateless,
+    write_back,
 )
 from partonfit._errors import SettingError, StorageError
 from partonfit._fit import fit_from_bytes
@@ -246,7 +255,25 @@ def _remember(name: str, result: Any) -> None:
         _fits.popitem(last=False)
 
 
+_SET = "lhapdf:"
+
+
+def read_lhapdf(folder: str) -> dict[str, Any]:
+    """Read an LHAPDF set, keep it like a fit, and return its ``id`` and facts."""
+    known = pf.read_lhapdf(folder)
+    _remember(_SET + folder, known)
+    return {
+        "id": _SET + folder,
+        "name": str(known.name),
+        "members": int(known.info.get("NumMembers", 1)),
+        "error_type": str(known.error_type),
+        "q0": float(known.q0),
+    }
+
+
 def _recall(name: str) -> Any:
+    if name not in _fits and name.startswith(_SET):
+        _remember(name, pf.read_lhapdf(name.removeprefix(_SET)))
     if name not in _fits:
         msg = f"The fit {name[:12]} is not loaded. Call load() with its bytes first."
         raise StorageError(msg)
@@ -293,6 +320,39 @@ def predict(
             values = values.reshape(-1, len(flavours), len(points))[:, which, at]
             out.setdefault(field, np.empty((x.size, len(values))))[rows] = values.T
     return {field: np.ascontiguousarray(v if kind == "replicas" else v[:, 0]) for field, v in out.items()}
+
+
+def whiten(name: str, values: np.ndarray, covariance: str, inverse: bool) -> np.ndarray:
+    """Return L^-1 values (data, column), L L^T being the covariance of the data; L values if ``inverse``."""
+    factor = _cholesky(_recall(name), covariance)
+    values = np.asarray(values, dtype=float)
+    return np.ascontiguousarray(factor @ values if inverse else solve_triangular(factor, values, lower=True))
+
+
+def log_determinant(name: str, covariance: str) -> float:
+    """Return the logarithm of the determinant of the covariance of the data."""
+    return float(2 * np.log(np.diag(_cholesky(_recall(name), covariance))).sum())
+
+
+def _cholesky(result: Any, covariance: str) -> np.ndarray:
+    t0 = result.provenance.get("t0_predictions") if covariance == "t0" else None
+    if covariance == "t0" and t0 is None:
+        msg = "This fit used the experimental covariance, so it has no t0 predictions."
+        raise SettingError(msg)
+    return result.data.cholesky(result.data.covariance(None if t0 is None else np.asarray(t0)))
+
+
+def weights(name: str) -> dict[str, Any]:
+    """Return the trained ``values`` (kept replica, weight) and the ``names`` (weight,)."""
+    result = _recall(name)
+    model = keras.saving.deserialize_keras_object(json.loads(result.weights.model), safe_mode=True)
+    names: list[str] = []
+    for variable in model.trainable_variables:
+        size = int(np.prod(variable.shape)) if len(variable.shape) else 1
+        names += [f"{variable.path}[{i}]" for i in range(1, size + 1)]
+    kept = np.flatnonzero(result.kept)
+    leaves = [np.asarray(leaf, dtype=float)[kept].reshape(len(kept), -1) for leaf in result.weights.trainable]
+    return {"names": names, "values": np.ascontiguousarray(np.concatenate(leaves, axis=1))}
 
 
 def write_lhapdf(name: str, folder: str) -> str:
