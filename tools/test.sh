@@ -28,8 +28,10 @@ python_tests() {
 }
 
 r_tests() {
-  step "vignette" Rscript --vanilla -e 'rmarkdown::render("vignettes/partonfit.Rmd", quiet = TRUE,
-    output_dir = ".setup/vignette", intermediates_dir = ".setup/vignette")'
+  step "vignettes" Rscript --vanilla -e 'for (file in list.files("vignettes", "[.]Rmd$", full.names = TRUE)) {
+    rmarkdown::render(file, quiet = TRUE, output_dir = ".setup/vignette",
+      intermediates_dir = ".setup/vignette", envir = new.env())
+  }'
   # Last, so that the log ends in its count.
   step "testthat" Rscript --vanilla tools/test.R
 }

@@ -74,8 +74,7 @@ def train_stateless(
             progress(int(step), int(total), {name: float(value) for name, value in values.items()})
 
     if callable(loss) and not hasattr(loss, "get_config"):
-        traced = _OfR(loss, "the loss", threading.current_thread())
-        loss = lambda predict, batch: traced(predict, batch)  # noqa: E731
+        loss = _traced(_OfR(loss, "the loss", threading.current_thread()))
     trained = pf.train(
         model, loss, _arrays(data), validation=validation if np.isscalar(validation) else _arrays(validation),
         metrics=list(metrics), progress=report, **settings,
@@ -102,6 +101,15 @@ def train_stateless(
             "validation": _columns.column(trained.validation, "number"),
         },
     }
+
+
+def _traced(function: _OfR) -> Callable[[Any, Any], Any]:
+    """Return a plain function: the engine reads the signature of a loss."""
+
+    def loss(predict: Any, batch: Any) -> Any:
+        return function(predict, batch)
+
+    return loss
 
 
 def predict_stateless(handle: Handle, x: Any) -> np.ndarray:
