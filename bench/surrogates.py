@@ -75,9 +75,9 @@ def smooth_states(nx: int, ny: int, length: float) -> tuple[np.ndarray, np.ndarr
     """Return mean and factor L (state, control) of smooth positive emissions."""
     y, x = (a.ravel() for a in np.mgrid[:ny, :nx])
     apart = np.minimum(np.abs(x[:, None] - x), nx - np.abs(x[:, None] - x)) ** 2 + (y[:, None] - y) ** 2
-    values, vectors = np.linalg.eigh(0.09 * np.exp(-apart / (2 * length**2)))
+    values, vectors = np.linalg.eigh(0.03**2 * np.exp(-apart / (2 * length**2)))
     kept = values > 1e-4 * values[-1]
-    return np.full(nx * ny, 1.0), vectors[:, kept] * np.sqrt(values[kept])
+    return np.full(nx * ny, 0.1), vectors[:, kept] * np.sqrt(values[kept])
 
 
 def inversion(op: Any, surrogate: Any, mean: np.ndarray, factor: np.ndarray, members: int) -> dict[str, Any]:
@@ -95,14 +95,14 @@ def inversion(op: Any, surrogate: Any, mean: np.ndarray, factor: np.ndarray, mem
         for run in ("first", "again"):
             start = time.perf_counter()
             fits[name] = pf.fit_state(
-                which, y, sd**2 + own * np.ones(op.n_obs), prior_mean=mean, prior_factor=factor, members=members, seed=1,
-                iterations=100, tolerance=1e-4,
+                which, y, sd**2 + own * np.ones(op.n_obs), prior_mean=mean, prior_factor=factor, members=members,
+                seed=1, iterations=100, tolerance=1e-4,
             )  # fmt: skip
             rows[f"inversion | {name} | seconds, {run}"] = time.perf_counter() - start
         fit = fits[name]
         rows[f"inversion | {name} | operator calls"] = sum(fit.calls.values())
         rows[f"inversion | {name} | converged"] = f"{int(fit.converged.sum())} of {len(fit.converged)}"
-        rows[f"inversion | {name} | distance to truth / prior sd"] = _rms((fit.state - truth) / 0.3)
+        rows[f"inversion | {name} | distance to truth / prior sd"] = _rms((fit.state - truth) / 0.03)
         rows[f"inversion | {name} | chi2 per observation of the operator there"] = float(
             np.mean(((y - op.forward(fit.state)) / sd) ** 2)
         )
