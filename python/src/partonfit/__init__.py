@@ -30,6 +30,7 @@ _HOME = {
     "ClosureTest": "results",
     "Data": "data",
     "DataError": "_errors",
+    "FitComparison": "results",
     "FitError": "_errors",
     "MissingDependencyError": "_errors",
     "ObservationOperator": "operators",
@@ -50,6 +51,7 @@ _HOME = {
     "closure_test": "_closure",
     "export_onnx": "surrogates",
     "export_stablehlo": "surrogates",
+    "compare": "results",
     "finite_difference_operator": "operators",
     "fit_control": "inference",
     "fit_pdf": "_fit",
@@ -119,7 +121,9 @@ if _TYPE_CHECKING:
     from partonfit.operators import transport_model as transport_model
     from partonfit.operators import wrap_operator as wrap_operator
     from partonfit.results import ClosureTest as ClosureTest
+    from partonfit.results import FitComparison as FitComparison
     from partonfit.results import PDFFit as PDFFit
+    from partonfit.results import compare as compare
     from partonfit.results import load_closure as load_closure
     from partonfit.results import read_lhapdf as read_lhapdf
     from partonfit.surrogates import Surrogate as Surrogate
@@ -142,6 +146,7 @@ __all__ = [
     "ClosureTest",
     "Data",
     "DataError",
+    "FitComparison",
     "FitError",
     "MissingDependencyError",
     "ObservationOperator",
@@ -160,6 +165,7 @@ __all__ = [
     "chi2",
     "closure_data",
     "closure_test",
+    "compare",
     "export_onnx",
     "export_stablehlo",
     "finite_difference_operator",

@@ -62,6 +62,38 @@ def closure(
         raise typer.Exit(_console.INTERRUPTED)
 
 
+def compare(
+    first: Annotated[Path, typer.Argument(help="Folder of a fit.", metavar="FIT")],
+    second: Annotated[Path, typer.Argument(help="Folder of another fit, or of an LHAPDF set.", metavar="OTHER")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="A page (.html), or a folder for tables and figures.")],
+    scale: Annotated[float | None, typer.Option("--Q", help="Scale of the distances [GeV]; Q0 by default.")] = None,
+    overwrite: Overwrite = False,
+) -> None:
+    """Lay two fits side by side: distances, chi2 by dataset, ratios.
+
+    Example: partonfit compare fit other -o comparison.html
+    """
+    from partonfit._files import check_writable, new_folder
+    from partonfit.results import compare as lay_beside
+
+    check_writable(output, overwrite=overwrite)
+    fit, other = _console.load_fit(first), _console.load_reference(second)
+    result = lay_beside(fit, other, Q=scale, labels=(first.name or str(first), second.name or str(second)))
+    if output.suffix.lower() in (".html", ".htm"):
+        result.report(output, overwrite=overwrite)
+    else:
+        with new_folder(output, overwrite=overwrite) as folder:
+            result.report(folder / "comparison.html")
+            _write_study(folder, result, "distances", result.plot(), "distances")
+            result.chi2_table().to_csv(folder / "chi2.csv", index=False)
+            for kind in ("chi2", "ratio"):
+                for ending in ("pdf", "png"):
+                    result.plot(kind).savefig(folder / f"{kind}.{ending}")
+    out = _console.console()
+    out.print(escape(str(result)))
+    out.print(f"Comparison: {escape(str(output))}")
+
+
 def _with_error(row: dict[str, Any], name: str) -> str:
     value, error = row[name], row[f"{name}_error"]
     return f"{value:.3f}" + (f" +- {error:.3f}" if math.isfinite(error) else "")

@@ -48,6 +48,22 @@ def existing_card(card: str) -> str:
     return card
 
 
+def load_fit(folder: Path) -> Any:
+    """Read the fit in ``folder``."""
+    from partonfit._fit import load_fit as read
+
+    return read(folder)
+
+
+def load_reference(folder: Path) -> Any:
+    """Read what a fit is compared with: another fit, or an LHAPDF set."""
+    if (folder / "fit.json").is_file():
+        return load_fit(folder)
+    from partonfit.results import read_lhapdf
+
+    return read_lhapdf(folder)
+
+
 class Commands(TyperGroup):
     """The group of all commands: a known error becomes one message and an exit code, no traceback."""
 

@@ -128,7 +128,7 @@ def report(
     """
     from partonfit._files import check_writable
 
-    fit = _load(folder)
+    fit = _console.load_fit(folder)
     target = output or folder / "report.html"
     check_writable(target, overwrite=overwrite)
     _report(
@@ -136,7 +136,7 @@ def report(
         target,
         overwrite=overwrite,
         title=title,
-        to=None if to is None else _load_reference(to),
+        to=None if to is None else _console.load_reference(to),
     )
 
 
@@ -152,7 +152,7 @@ def evolve(
     Example: partonfit evolve fit --name myset
     """
     _checked_set_name(name)
-    _evolve(_load(folder), (into or folder) / name, overwrite=overwrite)
+    _evolve(_console.load_fit(folder), (into or folder) / name, overwrite=overwrite)
 
 
 @app.command()
@@ -172,12 +172,13 @@ def postfit(
     from partonfit._postfit import postfit as decide
 
     check_writable(output, overwrite=overwrite)
-    result = decide(_load(folder), sigmas=sigmas, integrability=integrability, positivity=positivity)
+    result = decide(_console.load_fit(folder), sigmas=sigmas, integrability=integrability, positivity=positivity)
     result.save(output, overwrite=overwrite)
     _print_fit(result, output)
 
 
 app.command()(_cli_studies.closure)
+app.command()(_cli_studies.compare)
 
 
 @app.command()
@@ -189,7 +190,7 @@ def chi2(
 
     Example: partonfit chi2 fit --covariance t0
     """
-    _console.console().print(str(_load(folder).chi2(covariance)))
+    _console.console().print(str(_console.load_fit(folder).chi2(covariance)))
 
 
 @app.command()
@@ -330,20 +331,6 @@ def _checked_set_name(name: str) -> None:
     from partonfit.results._lhapdf import checked_set_name
 
     checked_set_name(name)
-
-
-def _load(folder: Path) -> Any:
-    from partonfit._fit import load_fit
-
-    return load_fit(folder)
-
-
-def _load_reference(folder: Path) -> Any:
-    if (folder / "fit.json").is_file():
-        return _load(folder)
-    from partonfit.results import read_lhapdf
-
-    return read_lhapdf(folder)
 
 
 def _report(result: Any, target: Path, *, overwrite: bool, title: str, to: Any = None) -> None:

@@ -2,6 +2,8 @@
 
 from partonfit.results._closure_result import ClosureTest as ClosureTest
 from partonfit.results._closure_result import load_closure as load_closure
+from partonfit.results._comparison import FitComparison as FitComparison
+from partonfit.results._comparison import compare as compare
 from partonfit.results._fit_object import PDFFit as PDFFit
 from partonfit.results._lhapdf import write_lhapdf as write_lhapdf
 from partonfit.results._lhapdf_reader import LhapdfSet as LhapdfSet
