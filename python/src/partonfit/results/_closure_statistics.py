@@ -107,7 +107,7 @@ def faithful(replicas: float) -> tuple[float, float]:
     Examples
     --------
     >>> [round(value, 3) for value in faithful(40)]
-    [1.025, 0.664]
+    [1.025, 0.665]
     """
     if not replicas > 1:
         return np.nan, np.nan

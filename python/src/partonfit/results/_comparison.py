@@ -209,7 +209,7 @@ def distances(first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.nda
 
     Examples
     --------
-    >>> draw = np.random.default_rng(0).normal(size=(2, 100, 1000))
+    >>> draw = np.random.default_rng(0).normal(size=(2, 400, 1000))
     >>> central, variance = distances(draw[0], draw[1])
     >>> round(float(central.mean()), 1), round(float(variance.mean()), 1)
     (1.0, 1.0)
