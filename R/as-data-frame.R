@@ -103,7 +103,8 @@ coef.pdf_fit <- function(object, ...) {
   check_dots(...)
   answer <- call_core("weights", load_in_core(check_fit(object)))
   values <- as_matrix(answer$values)
-  dimnames(values) <- list(object$replicas$replica[object$replicas$kept], as_column(answer$names, "character"))
+  kept <- object$replicas$replica[object$replicas$kept]
+  dimnames(values) <- list(kept, as_column(answer$names, "character"))
   values
 }
 

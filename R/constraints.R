@@ -16,21 +16,25 @@
 #' @export
 load_constraints <- function(entries = "nnpdf40", ..., cuts = NULL) {
   check_dots(...)
-  named <- is.list(entries) && !is.null(names(entries))
-  if (named) entries <- list(entries)
-  if (is.character(entries) && length(entries) > 1) entries <- as.list(entries)
-  fits <- function(entry) {
-    (is_one(entry) && is.character(entry)) || (is.list(entry) && !is.null(entry$dataset))
-  }
-  if (!length(entries) || !(is.character(entries) || is.list(entries)) || is.data.frame(entries) ||
-    !all(vapply(entries, fits, NA))) {
-    abort_argument("entries", "{.val nnpdf40}, or a list of names and of lists with {.field dataset}",
-      entries, call = rlang::current_env())
-  }
+  entries <- check_constraint_entries(entries)
   if (!is.null(cuts) && (is.null(names(cuts)) || !all(vapply(cuts, is.character, NA)))) {
     abort_argument("cuts", "texts named by dataset", cuts, call = rlang::current_env())
   }
   structure(list(entries = entries, cuts = if (length(cuts)) as.list(cuts)), class = "pdf_constraints")
+}
+
+check_constraint_entries <- function(entries, call = rlang::caller_env()) {
+  if (is.list(entries) && !is.null(names(entries))) entries <- list(entries)
+  if (is.character(entries) && length(entries) > 1) entries <- as.list(entries)
+  fits <- function(entry) {
+    (is_one(entry) && is.character(entry)) || (is.list(entry) && !is.null(entry$dataset))
+  }
+  taken <- length(entries) && (is.character(entries) || (is.list(entries) && !is.data.frame(entries)))
+  if (!taken || !all(vapply(entries, fits, NA))) {
+    abort_argument("entries", "{.val nnpdf40}, or a list of names and of lists with {.field dataset}",
+      entries, call = call)
+  }
+  entries
 }
 
 #' @export

@@ -46,7 +46,10 @@ print.partonfit_surrogate <- function(x, ...) {
   errors <- paste(gsub("_", " ", x$errors$what), signif(x$errors$error, 2), collapse = ", ")
   asked <- x$calls[x$calls > 0]
   cat_text(
-    "{toupper(substr(x$name, 1, 1))}{substring(x$name, 2)}: {x$n_state} -> {x$n_obs}, {x$n_members} member{?s}",
+    paste0(
+      "{toupper(substr(x$name, 1, 1))}{substring(x$name, 2)}: ",
+      "{x$n_state} -> {x$n_obs}, {x$n_members} member{?s}"
+    ),
     "Errors on held-out states: {errors}",
     "Calls of the operator: {paste(asked, gsub('_', ' ', names(asked)), collapse = ', ')}",
     "Next: predict(sur, states), adjoint(sur, x, dy), check_operator(sur), export_onnx(sur, \"file.onnx\")"

@@ -111,7 +111,8 @@ surrogate_loss <- function(values = 1, tangent_linear = 0, adjoint = 0, ..., pro
 print.surrogate_loss <- function(x, ...) {
   weights <- unlist(x[c("values", "tangent_linear", "adjoint")])
   weights <- weights[weights > 0]
-  cat_text(paste("Loss of a surrogate:", paste(format(weights), gsub("_", " ", names(weights)), collapse = " + ")))
+  parts <- paste(format(weights), gsub("_", " ", names(weights)), collapse = " + ")
+  cat_text(paste("Loss of a surrogate:", parts))
   if (length(weights) > 1) {
     cat_text("{x$probes} direction{?s} for each state, {x$mixed} combination{?s} for each step")
   }

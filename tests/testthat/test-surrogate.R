@@ -59,7 +59,8 @@ test_that("a surrogate survives saveRDS() and a file that Python reads too", {
     "cat(format(predict(sur, c(0.1, 0.2, 0.3, 0.4))[1, 1], digits = 12))"
   ), file.path(folder, "sur.rds"))
   out <- system2(file.path(R.home("bin"), "Rscript"), c("-e", shQuote(code)), stdout = TRUE)
-  expect_equal(as.numeric(utils::tail(out, 1)), predict(sur, c(0.1, 0.2, 0.3, 0.4))[1, 1], tolerance = 1e-9)
+  there <- as.numeric(utils::tail(out, 1))
+  expect_equal(there, predict(sur, c(0.1, 0.2, 0.3, 0.4))[1, 1], tolerance = 1e-9)
   file <- save_surrogate(sur, file.path(folder, "sur.npz"))
   expect_equal(predict(load_surrogate(file), 1:4), predict(sur, 1:4))
   expect_error(save_surrogate(sur, file), class = "partonfit_error_storage")
@@ -114,7 +115,9 @@ test_that("seeds govern, and an explicit one leaves R's stream alone", {
 test_that("states can be drawn by a function; a Keras model is taken", {
   skip_without_core()
   keras <- reticulate::import("keras")
-  model <- keras$Sequential(list(keras$Input(tuple_of(4L)), keras$layers$Dense(5L, "tanh"), keras$layers$Dense(3L)))
+  model <- keras$Sequential(list(
+    keras$Input(tuple_of(4L)), keras$layers$Dense(5L, "tanh"), keras$layers$Dense(3L)
+  ))
   draw <- function(n) matrix(stats::runif(4 * n), n)
   set.seed(1)
   sur <- fit_surrogate(tanh_operator(), draw, samples = 20, model = model, epochs = 3, seed = 1)

@@ -57,7 +57,8 @@ test_that("data_parallel() divides Keras' work and the replicas over forced devi
     "model$compile(loss = 'mse', optimizer = 'sgd')",
     "h <- model$fit(matrix(1:8 + 0), matrix(1:8 + 0), epochs = 1L, batch_size = 8L, verbose = 0L)",
     "cat(is.finite(h$history$loss[[1]]), '\\n')",
-    "fit <- fit_pdf('hera', replicas = 4, seed = 1, control = fit_control(epochs = 5, threshold_chi2 = NULL))",
+    "control <- fit_control(epochs = 5, threshold_chi2 = NULL)",
+    "fit <- fit_pdf('hera', replicas = 4, seed = 1, control = control)",
     "cat(nrow(fit$replicas), '\\n')",
     "tryCatch(data_parallel(), partonfit_error_setting = function(e) cat(conditionMessage(e)))",
     sep = "; "
