@@ -4,16 +4,18 @@
 # How a value is called in a message.
 friendly <- function(value) {
   if (is.null(value)) return("{.code NULL}")
-  if (length(value) == 1 && is.atomic(value)) {
-    if (is.na(value)) return(if (is.nan(value)) "{.code NaN}" else "{.code NA}")
-    if (is.character(value)) return(paste0("the string ", encodeString(escape_braces(value), quote = '"')))
-    if (is.factor(value)) return("a factor")
-    return(paste0("{.code ", escape_braces(format(value, digits = 15)), "}"))
-  }
+  if (length(value) == 1 && is.atomic(value)) return(friendly_one(value))
   if (is.data.frame(value)) return("a data frame")
   if (is.function(value)) return("a function")
   what <- if (is.list(value)) "list" else paste(class(value)[[1]], "vector")
   paste0(if (grepl("^[aeiou]", what)) "an " else "a ", what, " of length ", length(value))
+}
+
+friendly_one <- function(value) {
+  if (is.na(value)) return(if (is.nan(value)) "{.code NaN}" else "{.code NA}")
+  if (is.character(value)) return(paste0("the string ", encodeString(escape_braces(value), quote = '"')))
+  if (is.factor(value)) return("a factor")
+  paste0("{.code ", escape_braces(format(value, digits = 15)), "}")
 }
 
 abort_argument <- function(arg, must, value, hint = NULL, call) {

@@ -10,8 +10,8 @@ from partonfit._errors import FitError
 from typer.testing import CliRunner
 
 COMMANDS = (
-    [], ["fit"], ["closure"], ["compare"], ["postfit"], ["report"], ["evolve"], ["chi2"], ["card"], ["theory"], ["theory", "build"],
-    ["theory", "info"], ["theory", "check"], ["data"], ["data", "list"], ["data", "show"],
+    [], ["fit"], ["closure"], ["compare"], ["postfit"], ["report"], ["evolve"], ["chi2"], ["card"], ["theory"],
+    ["theory", "build"], ["theory", "info"], ["theory", "check"], ["data"], ["data", "list"], ["data", "show"],
 )  # fmt: skip
 
 

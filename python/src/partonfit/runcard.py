@@ -41,7 +41,7 @@ class RunSettings(Settings):
     """Cut: Q2 [GeV2] at least this."""
     w2min: Annotated[float, Field(ge=0), Number] = 12.5
     """Cut: W2 [GeV2] at least this."""
-    cuts: Annotated[dict[str, str | list[str]], Field(default_factory=dict)]
+    cuts: dict[str, str | list[str]] = Field(default_factory=dict)
     """Conditions on the points to keep, by dataset, beyond the general cuts."""
     constraints: Literal["nnpdf40"] | list[str | ConstraintEntry] | None = None
     """``nnpdf40``, or a list of positivity and integrability observables; null: none."""

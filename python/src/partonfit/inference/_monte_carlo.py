@@ -75,7 +75,7 @@ def draw_replicas(
 def all_forms(compression: Compression, replicas: Replicas, precision: str) -> Any:
     """Return the stacked quadratic forms of every replica (LAPACK on a pool of threads)."""
     nonlinear = replicas.training[:, ~compression.forward.linear]
-    sizes = tuple(int(mask.sum(axis=1).max()) for mask in (nonlinear, ~nonlinear))
+    sizes = int(nonlinear.sum(axis=1).max()), int((~nonlinear).sum(axis=1).max())
 
     def forms(values: np.ndarray, training: np.ndarray) -> ReplicaForms:
         return replica_forms(compression, values, training, sizes, precision)

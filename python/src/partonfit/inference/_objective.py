@@ -76,7 +76,7 @@ def replica_forms(
     places[picks[0]] = np.arange(len(picks[0]))
     # With nothing held out, the training points decide.
     points = int((~training).sum()) or len(training)
-    return ReplicaForms(
+    parts = [
         *cast(compression.forward.x[:, None]),
         *cast(*_restricted(inside, compression.rank, picks[0], sizes[0])),
         _padded(picks[0], sizes[0]),
@@ -84,7 +84,8 @@ def replica_forms(
         *cast(*_restricted(validation, compression.rank, picks[1], sizes[1])),
         _padded(picks[1], sizes[1]),
         *cast(points),
-    )
+    ]
+    return ReplicaForms._make(parts)
 
 
 def _restricted(form: QuadraticForm, rank: int, picks: np.ndarray, size: int) -> QuadraticForm:
@@ -107,7 +108,7 @@ def shared_arrays(compression: Compression, precision: str) -> Shared:
         return None if array is None else np.asarray(array, dtype=precision)
 
     def both(matrix: np.ndarray | None) -> tuple[np.ndarray | None, np.ndarray | None]:
-        return cast(matrix), None if matrix is None else np.ascontiguousarray(cast(matrix).T)
+        return cast(matrix), None if matrix is None else np.ascontiguousarray(matrix.T, dtype=precision)
 
     return Shared(
         cast(compression.reference_xf),

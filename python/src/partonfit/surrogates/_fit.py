@@ -145,8 +145,9 @@ def fit_surrogate(
     updates = epochs * math.ceil(len(parts["train"]) / (batch_size or len(parts["train"])))
     trained = train(
         model, make_loss(loss, scale, asked), data, members=members, validation=held,
-        optimizer=_optimizer(updates) if optimizer is None else optimizer, epochs=epochs, batch_size=batch_size,
-        patience=patience, seed=_seeds.integer(seed, "surrogate training"), progress=progress, **training,
+        optimizer=_optimizer(updates, linear=linear) if optimizer is None else optimizer, epochs=epochs,
+        batch_size=batch_size, patience=patience, seed=_seeds.integer(seed, "surrogate training"),
+        progress=progress, **training,
     )  # fmt: skip
     settings = {
         "operator": design.name, "loss": asdict(loss), "seed": seed, "live": live,
@@ -231,8 +232,9 @@ def _live(op: Any, scaling: Scaling) -> Callable[[str, Any, Any], Any]:
     return ask
 
 
-def _optimizer(updates: int) -> keras.optimizers.Optimizer:
-    rate: Any = keras.optimizers.schedules.CosineDecay(3e-3, max(1, updates), alpha=1e-3)
+def _optimizer(updates: int, *, linear: bool) -> keras.optimizers.Optimizer:
+    # One layer of weights takes longer steps than a network.
+    rate: Any = keras.optimizers.schedules.CosineDecay(3e-2 if linear else 3e-3, max(1, updates), alpha=1e-3)
     return keras.optimizers.Adam(rate)
 
 
