@@ -13,7 +13,7 @@ where H is linear (randomised maximum likelihood; Oliver, He and Reynolds 1996).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -30,7 +30,7 @@ from partonfit.operators import wrap_operator
 _MINIMISERS = ("optax", "scipy")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class StateFit:
     """What :func:`fit_state` returns.
 
@@ -61,10 +61,20 @@ class StateFit:
     observations: np.ndarray
     cost: float
     chi2: float
-    iterations: np.ndarray = field(repr=False)
-    converged: np.ndarray = field(repr=False)
+    iterations: np.ndarray
+    converged: np.ndarray
     calls: dict[str, int]
     seed: int
+
+    def __repr__(self) -> str:
+        """Say what was found, without the numbers of the state."""
+        count, ended = len(self.members), int(self.converged[1:].sum())
+        ensemble = f", {ended} of {count} members converged" if count else ""
+        ending = "converged" if self.converged[0] else "not converged"
+        return (
+            f"<StateFit: {len(self.state)} unknowns, {len(self.observations)} observations, chi2 = {self.chi2:.4g}, "
+            f"cost = {self.cost:.4g}, {ending} after {int(self.iterations[0])} iterations{ensemble}>"
+        )
 
 
 def fit_state(
