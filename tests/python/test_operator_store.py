@@ -146,7 +146,7 @@ def test_two_processes_share_a_folder(tmp_path, limit):
     command = [sys.executable, "-W", "error", "-c", WORKER, str(Path(__file__).parent), str(tmp_path), str(limit)]
     processes = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(2)]
     for process in processes:
-        out, error = process.communicate(timeout=120)
+        out, error = process.communicate(timeout=300)
         assert out == "as expected 240\n", error[-3000:]
     assert not list(tmp_path.glob("*/.part*"))
     if limit > 10**6:

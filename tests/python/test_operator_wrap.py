@@ -553,7 +553,7 @@ def test_split_over_four_devices(tmp_path):
     environment = os.environ | {"XLA_FLAGS": "--xla_force_host_platform_device_count=4", "JAX_PLATFORMS": "cpu"}
     done = subprocess.run(
         [sys.executable, str(script), str(Path(__file__).parent)],
-        check=False, capture_output=True, text=True, timeout=120, env=environment,
+        check=False, capture_output=True, text=True, timeout=300, env=environment,
     )  # fmt: skip
     assert done.stdout == "as expected\n", done.stderr[-3000:]
 

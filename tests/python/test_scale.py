@@ -27,9 +27,14 @@ def python(code, *arguments, devices=1, **environment):
     )  # fmt: skip
 
 
-def ended(process, code=0, timeout=100):
-    """Return what a process wrote, after checking how it ended."""
-    out, err = process.communicate(timeout=timeout)
+def ended(process, code=0, timeout=300):
+    """Return what a process wrote, after checking how it ended; a busy machine needs patience."""
+    try:
+        out, err = process.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()
+        raise
     assert process.returncode == code, err[-3000:]
     return out + err
 
@@ -278,7 +283,7 @@ def test_one_model_on_two_processes(tmp_path):
     try:
         for process in each[:2]:
             ended(process)
-        each[2].communicate(timeout=100)
+        each[2].communicate(timeout=300)
     finally:
         for process in each:
             process.kill()

@@ -209,7 +209,7 @@ def test_killed_at_any_moment_it_resumes_to_the_same_result(tmp_path):
     out = tmp_path / "out.npz"
     code = KILLED.format(here=str(HERE), folder=str(tmp_path / "c"), out=str(out))
     ran = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=True, timeout=200
+        [sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=True, timeout=300
     )
     kills, *left = ran.stdout.split()
     assert kills == "3"
@@ -242,7 +242,7 @@ except pf.StorageError as error:
 
 def test_a_full_disk_is_a_clear_error_and_loses_nothing(whole, tmp_path):
     code = FULL.format(here=str(HERE), folder=str(tmp_path / "c"))
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=100)
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300)
     assert "Writing a checkpoint to" in found.stdout
     assert "File too large" in found.stdout
     assert "The one before it is complete and kept" in found.stdout
