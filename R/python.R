@@ -5,7 +5,7 @@ core_requirements <- function() {
   c(
     "jax>=0.10", "keras>=3.10", "numpy>=2", "scipy>=1.14", "pandas>=2.2", "xarray>=2025.1",
     "pineappl>=1.2", "nnpdf-data>=4.1.4", "eko>=0.15.7", "orbax-checkpoint>=0.11.20",
-    "pydantic>=2.10", "ruamel.yaml>=0.18", "pyyaml>=6", "typer>=0.15", "rich>=13.9",
+    "pydantic>=2.10", "ruamel.yaml>=0.18", "threadpoolctl>=3.5", "pyyaml>=6", "typer>=0.15", "rich>=13.9",
     "matplotlib>=3.9", "jinja2>=3.1"
   )
 }
