@@ -87,7 +87,8 @@ def test_logs_that_cannot_be_written_are_found_before_the_work(tmp_path):
 
 def test_tensorboard_log_reads_back(tmp_path):
     """Read with nothing but the format's definition: length, checksum, protocol buffer, checksum."""
-    event_pb2 = pytest.importorskip("tensorboardX.proto.event_pb2")
+    from tensorboardX.proto import event_pb2
+
     result = engine.train(callbacks=[pf.TensorBoard(tmp_path / "logs")])
     (file,) = (tmp_path / "logs").iterdir()
     raw, found = file.read_bytes(), {}

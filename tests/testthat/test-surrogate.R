@@ -70,7 +70,7 @@ test_that("a surrogate survives saveRDS() and a file that Python reads too", {
 
 test_that("an export is checked and says what it wrote", {
   sur <- small_surrogate()
-  skip_if_not(reticulate::py_module_available("jax2onnx"), "jax2onnx is not available")
+  skip_if_not(reticulate::py_module_available("jax2onnx"), "the Python library jax2onnx is not available")
   folder <- withr::local_tempdir()
   found <- export_onnx(sur, file.path(folder, "sur.onnx"), parts = c("forward", "adjoint"))
   expect_identical(found$part, c("forward", "adjoint"))

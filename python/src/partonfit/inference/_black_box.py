@@ -18,26 +18,13 @@ import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 
 from partonfit._errors import SettingError
-from partonfit._precision import keras_floatx, precision_context
+from partonfit._precision import precision_context
 from partonfit._vocabulary import EVOLUTION, FITTED, to_evolution
 from partonfit.data import Data
 from partonfit.inference._control import FitControl
-from partonfit.inference._monte_carlo import Replicas, make_optimizer
+from partonfit.inference._monte_carlo import Replicas, train_replicas
 from partonfit.operators import wrap_operator
-from partonfit.training import (
-    Evaluation,
-    Progress,
-    TrainResult,
-    check_precision,
-    gather_result,
-    initial_states,
-    initial_values,
-    make_step,
-    my_members,
-    optimizer_values,
-    run,
-    update_with,
-)
+from partonfit.training import Evaluation, Progress, TrainResult, check_precision, my_members
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,15 +177,5 @@ def fit_black_box(
     covariance = data.covariance(t0)
     data.cholesky(covariance)  # names the dataset when the matrix is singular
     members = _residuals(box.x, covariance, replicas, mine, precision)
-    with precision_context(precision), keras_floatx(precision):
-        optimizer = make_optimizer(control)
-        values = optimizer_values(optimizer, model)
-        drawn = [initial_values(model, seed, int(member)) for member in mine]
-        trainable, non_trainable = (
-            tuple(np.stack(leaves) for leaves in zip(*group, strict=True)) for group in zip(*drawn, strict=True)
-        )
     objective = make_black_box_objective(model, box, control.threshold_chi2)
-    step = make_step(objective, update_with(optimizer), control.engine())
-    states = initial_states(trainable, non_trainable, values)
-    result = run(step, states, members, None, control.engine(), progress, **loop)
-    return gather_result(result, len(replicas))
+    return train_replicas(model, objective, members, None, len(replicas), seed, control, progress, **loop)

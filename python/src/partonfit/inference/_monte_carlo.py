@@ -21,6 +21,7 @@ from partonfit.inference._control import FitControl
 from partonfit.inference._objective import ReplicaForms, make_objective, replica_forms, shared_arrays
 from partonfit.theory import ForwardMap
 from partonfit.training import (
+    Objective,
     Progress,
     TrainResult,
     check_precision,
@@ -136,24 +137,46 @@ def fit_replicas(
     data.cholesky(covariance)  # names the dataset when the matrix is singular
     compression = compress(forward, covariance, reference, to_evolution(), control.compression)
     members = all_forms(compression, Replicas(replicas.pseudodata[mine], replicas.training[mine]), precision)
-    with precision_context(precision), keras_floatx(precision):
-        optimizer = make_optimizer(control)
-        values = optimizer_values(optimizer, model)
-        drawn = [initial_values(model, seed, int(member)) for member in mine]
-        trainable, non_trainable = (
-            tuple(np.stack(leaves) for leaves in zip(*group, strict=True)) for group in zip(*drawn, strict=True)
-        )
-    objective = make_objective(model, compression, control.threshold_chi2, penalty)
     shared = shared_arrays(compression, precision)
     if penalty is not None:
         shared = shared._replace(constraints=penalty.arrays(precision))
-    result = run(
-        make_step(objective, update_with(optimizer), control.engine()),
-        initial_states(trainable, non_trainable, values),
-        members,
-        shared,
-        control.engine(),
-        progress,
-        **loop,
-    )
-    return gather_result(result, len(replicas)), compression
+    objective = make_objective(model, compression, control.threshold_chi2, penalty)
+    return train_replicas(
+        model, objective, members, shared, len(replicas), seed, control, progress, **loop
+    ), compression
+
+
+def train_replicas(
+    model: keras.Model,
+    objective: Objective,
+    members: Any,
+    shared: Any,
+    count: int,
+    seed: int,
+    control: FitControl,
+    progress: Progress | None,
+    **loop: Any,
+) -> TrainResult:
+    """Train this process' replicas from their own initial weights; return those of all processes.
+
+    Parameters
+    ----------
+    objective
+        Loss of one replica.
+    members
+        Arrays (replica, ...) of this process' replicas, see ``my_members``.
+    shared
+        What all replicas see.
+    count
+        Number of replicas of all processes.
+    """
+    with precision_context(control.precision), keras_floatx(control.precision):
+        optimizer = make_optimizer(control)
+        values = optimizer_values(optimizer, model)
+        drawn = [initial_values(model, seed, int(member)) for member in my_members(count)]
+        trainable, non_trainable = (
+            tuple(np.stack(leaves) for leaves in zip(*group, strict=True)) for group in zip(*drawn, strict=True)
+        )
+    step = make_step(objective, update_with(optimizer), control.engine())
+    states = initial_states(trainable, non_trainable, values)
+    return gather_result(run(step, states, members, shared, control.engine(), progress, **loop), count)

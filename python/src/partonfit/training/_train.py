@@ -184,7 +184,7 @@ def train(
     _build(model, data, is_function(loss))
     precision = precision or precision_of(model)
     if block_size is None and isinstance(placement, ByMember) and placement.devices[0].platform == "cpu":
-        # Measured: as fast as larger blocks, no padding, and the same bits whatever the number of members.
+        # No padding, and the same bits whatever the number of members; measured between blocks of 5 and of 10 in speed.
         block_size = 1
     control = EngineControl(
         epochs=epochs, patience=patience, min_delta=min_delta, keep=keep, precision=precision,
