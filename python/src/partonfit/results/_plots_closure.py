@@ -75,7 +75,7 @@ def _points(panel: Any, values: list[Any], y: np.ndarray, colour: str, marker: s
 def _ratio_panel(panel: Any, rows: list[ClosureRow], y: np.ndarray, ideal: float) -> None:
     _points(panel, [row.averages.ratio for row in rows], y, style.colour(0), "o", "bootstrap error")
     _lines(panel, ideal, 1.0)
-    panel.legend(loc="lower left", fontsize=8)
+    panel.legend(loc="lower left", bbox_to_anchor=(0, 1), fontsize=8)
     panel.set_xlabel(r"$\sqrt{\langle\mathrm{bias}\rangle/\langle\mathrm{variance}\rangle}$")
     panel.set_xlim(left=0)
 
@@ -88,7 +88,7 @@ def _xi_panel(panel: Any, rows: list[ClosureRow], y: np.ndarray, ideal: float) -
     panel.set_xlabel(r"$\xi_{1\sigma}$")
     panel.set_xlim(0, 1)
     handles, labels = panel.get_legend_handles_labels()
-    panel.legend(handles[-3:], labels[-3:], loc="lower left", fontsize=8)
+    panel.legend(handles[-3:], labels[-3:], loc="lower left", bbox_to_anchor=(0, 1), fontsize=8)
 
 
 def _lines(panel: Any, ideal: float, limit: float) -> None:
