@@ -13,7 +13,7 @@ from partonfit._precision import precision_context
 from partonfit._vocabulary import to_evolution
 from partonfit.inference._compression import Compression, compress
 from partonfit.inference._monte_carlo import all_forms, draw_replicas, make_optimizer
-from partonfit.inference._objective import make_objective, shared_arrays
+from partonfit.inference._objective import make_judge, make_objective, shared_arrays
 from partonfit.models import resolve_pdf
 from partonfit.theory import forward_map
 from partonfit.training import EngineControl, initial_states, initial_values, make_step, optimizer_values, update_with
@@ -60,8 +60,8 @@ def parts(replicas: int) -> Parts:
         values = optimizer_values(optimizer, model)
         weights = [initial_values(model, 1, member) for member in range(replicas)]
         trainable, fixed = (tuple(map(np.stack, zip(*g, strict=True))) for g in zip(*weights, strict=True))
-        objective = make_objective(model, compression, control.threshold_chi2)
-        step = make_step(objective, update_with(optimizer), EngineControl(epochs=10**6))
+        objective, judge = make_objective(model, compression), make_judge(control.threshold_chi2)
+        step = make_step(objective, update_with(optimizer), EngineControl(epochs=10**6), judge)
     return Parts(
         model, compression, objective, step, initial_states(trainable, fixed, values),
         all_forms(compression, drawn, "float32"), shared_arrays(compression, "float32"), optimizer,

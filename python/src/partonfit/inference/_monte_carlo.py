@@ -18,9 +18,10 @@ from partonfit.data import Data, pseudodata, split_masks
 from partonfit.inference._compression import Compression, compress
 from partonfit.inference._constraints import Penalty
 from partonfit.inference._control import FitControl
-from partonfit.inference._objective import ReplicaForms, make_objective, replica_forms, shared_arrays
+from partonfit.inference._objective import ReplicaForms, make_judge, make_objective, replica_forms, shared_arrays
 from partonfit.theory import ForwardMap
 from partonfit.training import (
+    Judge,
     Objective,
     Progress,
     TrainResult,
@@ -140,9 +141,9 @@ def fit_replicas(
     shared = shared_arrays(compression, precision)
     if penalty is not None:
         shared = shared._replace(constraints=penalty.arrays(precision))
-    objective = make_objective(model, compression, control.threshold_chi2, penalty)
+    objective, judge = make_objective(model, compression, penalty), make_judge(control.threshold_chi2)
     return train_replicas(
-        model, objective, members, shared, len(replicas), seed, control, progress, **loop
+        model, objective, members, shared, len(replicas), seed, control, progress, judge=judge, **loop
     ), compression
 
 
@@ -155,6 +156,8 @@ def train_replicas(
     seed: int,
     control: FitControl,
     progress: Progress | None,
+    *,
+    judge: Judge | None = None,
     **loop: Any,
 ) -> TrainResult:
     """Train this process' replicas from their own initial weights; return those of all processes.
@@ -169,6 +172,8 @@ def train_replicas(
         What all replicas see.
     count
         Number of replicas of all processes.
+    judge
+        Makes the validation loss of several epochs at once (see :func:`partonfit.training.make_step`).
     """
     with precision_context(control.precision), keras_floatx(control.precision):
         optimizer = make_optimizer(control)
@@ -177,6 +182,6 @@ def train_replicas(
         trainable, non_trainable = (
             tuple(np.stack(leaves) for leaves in zip(*group, strict=True)) for group in zip(*drawn, strict=True)
         )
-    step = make_step(objective, update_with(optimizer), control.engine())
+    step = make_step(objective, update_with(optimizer), control.engine(), judge)
     states = initial_states(trainable, non_trainable, values)
     return gather_result(run(step, states, members, shared, control.engine(), progress, **loop), count)

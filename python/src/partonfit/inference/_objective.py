@@ -119,8 +119,16 @@ def shared_arrays(compression: Compression, precision: str) -> Shared:
     )
 
 
+class Held(NamedTuple):
+    """What the validation chi2 of one epoch is made from: see :func:`make_judge`."""
+
+    features: Any
+    chi2: Any
+    extra: Any
+
+
 def make_objective(
-    model: keras.Model, compression: Compression, threshold: float | None, penalty: Penalty | None = None
+    model: keras.Model, compression: Compression, penalty: Penalty | None = None
 ) -> Callable[[Any, Any, ReplicaForms, Shared, Any], Evaluation]:
     """Return the loss of one replica: chi2 of its training points (not divided by their number).
 
@@ -130,8 +138,6 @@ def make_objective(
         Built Keras model from x (x, 1) to x f (x, fitted).
     compression
         Only its structure is used here; the arrays arrive as ``shared``.
-    threshold
-        Validation chi2 per point below which weights may count as best (``None``: always).
     penalty
         Positivity and integrability, added to the loss; its arrays are ``shared.constraints``.
     """
@@ -143,23 +149,37 @@ def make_objective(
         )
         xf, updated, losses = called
         features = through((xf - shared.reference_xf).reshape(-1), shared.project, shared.project_transposed)
-        held = jax.lax.stop_gradient(features)
+        held = features
         if nonlinear_points is not None:
             rows = shared.reference_rows + through(features, shared.spread, shared.spread_transposed)
             points = nonlinear_points(rows) - shared.reference_points
             features = jnp.concatenate([features, picked(points, forms.training_picks, forms.training_places)])
-            held = jnp.concatenate([held, jax.lax.stop_gradient(points)[forms.validation_picks]])
+            held = jnp.concatenate([held, points[forms.validation_picks]])
         chi2 = quadratic(features, forms.training_matrix, forms.training_vector) + forms.training_constant
-        validation = held @ (forms.validation_matrix @ held - 2 * forms.validation_vector)
-        # With nothing held out the form is zero, and the training chi2 decides.
-        validation = jnp.where(
-            forms.validation_constant > 0, validation + forms.validation_constant, jax.lax.stop_gradient(chi2)
-        )
-        below = True if threshold is None else validation / forms.validation_points < threshold
-        loss = chi2 + sum(losses)
+        loss, extra, passed = chi2 + sum(losses), 0.0, True
         if penalty is not None:
-            extra = penalty(xf, shared.constraints, epoch)
-            loss, validation, below = loss + extra.training, validation + extra.validation, below & extra.passed
-        return Evaluation(loss, validation, below, tuple(updated))
+            found = penalty(xf, shared.constraints, epoch)
+            loss, extra, passed = loss + found.training, found.validation, found.passed
+        return Evaluation(loss, Held(held, chi2, extra), passed, tuple(updated))
 
     return objective
+
+
+def make_judge(threshold: float | None) -> Callable[[Evaluation, ReplicaForms, Shared], tuple[Any, Any]]:
+    """Return the judge of :func:`make_objective`: (validation chi2 and penalties, whether they pass).
+
+    Parameters
+    ----------
+    threshold
+        Validation chi2 per point below which weights may count as best (``None``: always).
+    """
+
+    def judge(evaluation: Evaluation, forms: ReplicaForms, shared: Shared) -> tuple[Any, Any]:
+        held: Held = evaluation.validation
+        chi2 = (held.features @ forms.validation_matrix - 2 * forms.validation_vector) @ held.features
+        # With nothing held out the form is zero, and the training chi2 decides.
+        chi2 = jnp.where(forms.validation_constant > 0, chi2 + forms.validation_constant, held.chi2)
+        below = True if threshold is None else chi2 / forms.validation_points < threshold
+        return chi2 + held.extra, evaluation.passed & below
+
+    return judge

@@ -28,6 +28,7 @@ from partonfit.training._processes import my_members as my_members
 from partonfit.training._state import Evaluation as Evaluation
 from partonfit.training._state import TrainState as TrainState
 from partonfit.training._status import Status as Status
+from partonfit.training._step import Judge as Judge
 from partonfit.training._step import Objective as Objective
 from partonfit.training._step import make_step as make_step
 from partonfit.training._train import train as train

@@ -12,12 +12,12 @@ Values = tuple[Any, ...]
 
 
 class Evaluation(NamedTuple):
-    """What an objective says about one member at its present weights (all scalars but the last)."""
+    """What an objective says about one member at its present weights: scalars, but for the last."""
 
     loss: Any
     """Minimised: its gradient drives the optimizer."""
     validation: Any
-    """Decides which weights are best and when to stop."""
+    """Decides which weights are best and when to stop; or a pytree from which the step's judge finds that."""
     passed: Any
     """Whether these weights may count as best (thresholds, positivity)."""
     non_trainable: Values
