@@ -132,10 +132,12 @@ def make_epoch_step(problem: Problem, update: Update, control: EngineControl) ->
             measured |= {f"validation_{name}": value for name, value in results.items()}
         finite = jnp.isfinite(loss) & jnp.isfinite(monitored) & all_finite(trainable)
         after = state.epoch + (finite & (state.status == Status.RUNNING)).astype(state.epoch.dtype)
-        look = jax.tree.map(lambda a: a[None], ((kept, non_trainable), loss, monitored, after, finite, measured))
-        settled, row = settle(state, *look[:5], control)
+        weights, loss, monitored, epochs, finites, measured = jax.tree.map(
+            lambda a: a[None], ((kept, non_trainable), loss, monitored, after, finite, measured)
+        )
+        settled, row = settle(state, weights, loss, monitored, epochs, finites, control)
         new = replace(settled, trainable=trainable, non_trainable=non_trainable, optimizer=optimizer, epoch=after)
         # An epoch that was not finite is not counted, so it has no row.
-        return new, row | look[5] | {"epoch": jnp.where(finite, row["epoch"], -1)}
+        return new, row | measured | {"epoch": jnp.where(finite, row["epoch"], -1)}
 
     return step

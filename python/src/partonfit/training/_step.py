@@ -30,7 +30,7 @@ Update = Callable[[Values, Values, Values], tuple[Values, Values]]
 """``update(gradients, trainable, optimizer) -> (trainable, optimizer)``: pure, for one member."""
 
 Row = dict[str, Any]
-"""What epochs leave for the history, (epoch,) each: ``epoch`` (-1 once a member has ended), ``loss``, ``validation``."""
+"""What epochs leave, (epoch,) each: ``epoch`` (-1 once a member has ended), ``loss``, ``validation``."""
 
 Step = Callable[[TrainState, Any, Any], tuple[TrainState, Row]]
 """``step(state, member, shared) -> (state, row)``: a fixed number of epochs of one member, pure."""
