@@ -236,6 +236,7 @@ import jax, keras, numpy as np
 import partonfit as pf
 from partonfit._precision import precision_context
 from partonfit.training import connect, disconnect, find_place
+from partonfit.training._devices import chosen_devices
 me = int(sys.argv[1])
 if me >= 0:
     connect(find_place(2, f"127.0.0.1:{sys.argv[2]}", me))
@@ -263,6 +264,27 @@ if me < 0:
             train(data_parallel=True, **wrong)
         except pf.SettingError as error:
             print(error)
+    pair = jax.devices()[1:3]
+    keras.distribution.set_distribution(keras.distribution.DataParallel(devices=[f"cpu:{d.id}" for d in pair]))
+    np.testing.assert_array_equal(chosen_devices(), pair)
+    assert model.layers[0].kernel.value.devices() == {jax.devices()[0]}  # made before
+    np.testing.assert_allclose(train().loss, whole.loss, rtol=1e-8)  # divided, like Keras' own fit()
+    try:
+        train(batch_size=8)
+    except pf.SettingError as error:
+        print("of Keras:", error)
+    with precision_context("float64"):
+        model = keras.models.clone_model(model)  # its weights lie on both devices
+    assert model.layers[0].kernel.value.devices() == set(pair)
+    several = train(members=3)
+    keras.distribution.set_distribution(None)
+    np.testing.assert_array_equal(several.loss, train(members=3).loss)  # members are divided, not samples
+    mesh = keras.distribution.DeviceMesh((4,), ["model"])
+    keras.distribution.set_distribution(keras.distribution.ModelParallel(layout_map=keras.distribution.LayoutMap(mesh)))
+    try:
+        train()
+    except pf.SettingError as error:
+        print(error)
 np.savez(sys.argv[3], divided.loss, *divided.values()[0])
 if me >= 0:
     disconnect()
@@ -273,6 +295,8 @@ def test_one_model_on_four_devices(tmp_path):
     words = ended(python(DIVIDED, -1, 0, tmp_path / "out.npz", devices=4))
     assert "do not divide among 4 devices" in words
     assert "member_data cannot be divided" in words
+    assert "of Keras: The samples of data do not divide among 2 devices" in words
+    assert "keras.distribution is ModelParallel, which divides weights" in words
 
 
 def test_one_model_on_two_processes(tmp_path):

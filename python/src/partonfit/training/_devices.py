@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
+import keras
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
@@ -26,7 +27,8 @@ def chosen_devices(devices: int | Sequence[Any] | None = None) -> list[Any]:
     Parameters
     ----------
     devices
-        ``None`` for all devices of this process, a number of them, or the devices themselves.
+        ``None`` for those of :func:`keras_devices`, or all devices of this process where there are none;
+        a number of devices, or the devices themselves.
 
     Raises
     ------
@@ -40,7 +42,7 @@ def chosen_devices(devices: int | Sequence[Any] | None = None) -> list[Any]:
     """
     here = jax.local_devices()
     if devices is None:
-        return here
+        return [device for device in keras_devices() or here if device in here]
     if isinstance(devices, (list, tuple)):
         foreign = [d for d in devices if d not in here]
         if foreign or not devices:
@@ -57,6 +59,26 @@ def chosen_devices(devices: int | Sequence[Any] | None = None) -> list[Any]:
         msg = f"devices is {count}, but this process has {len(here)} ({here[0].device_kind}).{hint}"
         raise SettingError(msg)
     return here[:count]
+
+
+def keras_devices() -> list[Any]:
+    """Return the devices of the ``keras.distribution.DataParallel`` that is set (none: an empty list).
+
+    Raises
+    ------
+    SettingError
+        When another distribution is set: its layouts of the weights would have no effect here.
+    """
+    chosen = keras.distribution.distribution()
+    if chosen is None:
+        return []
+    if not isinstance(chosen, keras.distribution.DataParallel):
+        msg = (
+            f"keras.distribution is {type(chosen).__name__}, which divides weights; here members or samples are "
+            "divided. Set a DataParallel, or none: keras.distribution.set_distribution(None)."
+        )
+        raise SettingError(msg)
+    return list(chosen.device_mesh.backend_mesh.devices.flat)
 
 
 def _compiled_for_one_core(lowered: Any) -> Callable:
@@ -122,7 +144,8 @@ class ByData:
 
     def __init__(self, devices: int | Sequence[Any] | None = None) -> None:
         # Of several processes all devices take part, each process with those it has.
-        found = jax.devices() if jax.process_count() > 1 and devices is None else chosen_devices(devices)
+        everywhere = jax.process_count() > 1 and devices is None
+        found = (keras_devices() or jax.devices()) if everywhere else chosen_devices(devices)
         mesh = Mesh(np.array(found), ("sample",))
         self.count = len(found)
         self.devices = [mesh]  # one place for every block

@@ -17,7 +17,7 @@ from partonfit.training._batches import Problem, make_epoch_step
 from partonfit.training._callbacks import Callback, checked_callbacks
 from partonfit.training._checkpoint import Checkpoint, fingerprint
 from partonfit.training._control import EngineControl
-from partonfit.training._devices import ByData, ByMember
+from partonfit.training._devices import ByData, ByMember, keras_devices
 from partonfit.training._keras import (
     check_precision,
     finalised_with,
@@ -62,7 +62,7 @@ def train(
     resume: bool = False,
     devices: int | Sequence[Any] | None = None,
     block_size: int | None = None,
-    data_parallel: bool = False,
+    data_parallel: bool | None = None,
 ) -> Training:
     """Train one Keras model, or an ensemble of it, in one compiled program.
 
@@ -122,9 +122,11 @@ def train(
     checkpoint, resume
         Folder that keeps the state, and whether to go on from it.
     devices
-        Local devices to divide the members over (``None``: all).
+        Local devices to divide the work over (``None``: those of a ``keras.distribution.DataParallel``
+        where one is set, else all).
     data_parallel
-        Divide the samples over the devices (and processes) instead of the members.
+        Divide the samples over the devices (and processes) instead of the members. ``None``: when a
+        ``keras.distribution.DataParallel`` is set and there is one member.
     block_size
         Members that go through the compiled program together (``None``: 1 on a CPU, where blocks run
         side by side on the cores, and all of them on an accelerator).
@@ -180,6 +182,8 @@ def train(
         raise SettingError(msg)
     if batch_size is not None:
         whole("batch_size", batch_size, least=1)
+    if data_parallel is None:
+        data_parallel = members == 1 and len(keras_devices()) > 1
     placement, callbacks = (ByData if data_parallel else ByMember)(devices), checked_callbacks(callbacks)
     _build(model, data, is_function(loss))
     precision = precision or precision_of(model)
