@@ -17,6 +17,9 @@ from partonfit.inference._objective import make_judge, make_objective, shared_ar
 from partonfit.models import resolve_pdf
 from partonfit.theory import forward_map
 from partonfit.training import EngineControl, initial_states, initial_values, make_step, optimizer_values, update_with
+from partonfit.training import _step as step_module
+
+STRIDE = step_module._STRIDE
 
 
 @dataclass
@@ -26,6 +29,7 @@ class Parts:
     model: Any
     compression: Compression
     objective: Any
+    judge: Any
     step: Any
     states: Any
     members: Any
@@ -40,8 +44,10 @@ class Parts:
 
         return cut(self.states), cut(self.members)
 
-    def program(self, steps: int) -> Any:
-        """Return a function of (states, members, shared) that makes ``steps`` epochs of a block."""
+    def program(self, epochs: int) -> Any:
+        """Return a function of (states, members, shared) that makes ``epochs`` epochs of a block."""
+        steps, rest = divmod(epochs, STRIDE)
+        assert not rest, f"a step makes {STRIDE} epochs"
         batched = jax.vmap(self.step, in_axes=(0, 0, None))
         return lambda states, members, common: jax.lax.scan(
             lambda carry, _: batched(carry, members, common), states, None, length=steps
@@ -63,6 +69,6 @@ def parts(replicas: int) -> Parts:
         objective, judge = make_objective(model, compression), make_judge(control.threshold_chi2)
         step = make_step(objective, update_with(optimizer), EngineControl(epochs=10**6), judge)
     return Parts(
-        model, compression, objective, step, initial_states(trainable, fixed, values),
+        model, compression, objective, judge, step, initial_states(trainable, fixed, values),
         all_forms(compression, drawn, "float32"), shared_arrays(compression, "float32"), optimizer,
     )  # fmt: skip

@@ -41,7 +41,7 @@ def by_engine(fit: Parts, replicas: int, epochs: int) -> float:
     """Return the seconds of the engine's own loop, its compilation apart."""
     seen: list[tuple[float, int]] = []
     control = EngineControl(epochs=epochs)
-    step = make_step(fit.objective, update_with(fit.optimizer), control)
+    step = make_step(fit.objective, update_with(fit.optimizer), control, fit.judge)
     run(
         step, fit.states, fit.members, fit.shared, control,
         progress=lambda at, total, metrics: seen.append((time.perf_counter(), at)) if at else None,

@@ -218,3 +218,17 @@ def test_closure_at_level_0():
     assert (np.abs(truth - result.mean) < 2 * result.sd).mean() > 0.95
     inside = (truth >= result.replicas.min(axis=0)) & (truth <= result.replicas.max(axis=0))
     assert inside.mean() > 0.95
+
+
+def test_memory_is_estimated_before_the_start(monkeypatch):
+    """nnpdf 1541: too much for this machine is said at once, not by the system killing the process."""
+    from partonfit import _memory
+
+    there = _memory.available()
+    assert there is None or 0 < there < 2**50
+    needs = []
+    monkeypatch.setattr(_memory, "available", lambda: needs.append(True) or 10_000_000)
+    control = pf.fit_control(epochs=2, threshold_chi2=None)
+    with pytest.raises(pf.FitError, match=r"100 replicas need about 0\.\d GB of memory and 0\.0 GB are free"):
+        pf.fit_pdf("hera", replicas=100, seed=1, control=control, progress=lambda *_: pytest.fail("training began"))
+    assert needs

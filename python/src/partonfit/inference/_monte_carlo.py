@@ -11,6 +11,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from partonfit import _seeds
+from partonfit._memory import check_memory
 from partonfit._precision import keras_floatx, precision_context
 from partonfit._threads import cores, threads
 from partonfit._vocabulary import to_evolution
@@ -79,13 +80,23 @@ def all_forms(compression: Compression, replicas: Replicas, precision: str) -> A
     nonlinear = replicas.training[:, ~compression.forward.linear]
     sizes = int(nonlinear.sum(axis=1).max()), int((~nonlinear).sum(axis=1).max())
 
-    def forms(values: np.ndarray, training: np.ndarray) -> ReplicaForms:
-        return replica_forms(compression, values, training, sizes, precision)
+    def forms(number: int) -> ReplicaForms:
+        return replica_forms(compression, replicas.pseudodata[number], replicas.training[number], sizes, precision)
+
+    first = forms(0)
+    # Here, and once more where they are trained.
+    check_memory(2 * len(replicas) * sum(part.nbytes for part in first), len(replicas))
+    # Filled in place: they are most of the memory of a fit, and a list to be stacked would double it.
+    every = jax.tree.map(lambda part: np.empty((len(replicas), *part.shape), part.dtype), first)
+
+    def fill(number: int) -> None:
+        for whole, part in zip(every, forms(number) if number else first, strict=True):
+            whole[number] = part
 
     # One BLAS thread for each of ours: left to themselves they wait for each other most of the time.
     with threadpool_limits(1, user_api="blas"):
-        each = list(threads(cores()).map(forms, replicas.pseudodata, replicas.training))
-    return jax.tree.map(lambda *leaves: np.stack(leaves), *each)
+        list(threads(cores()).map(fill, range(len(replicas))))
+    return every
 
 
 def make_optimizer(control: FitControl) -> keras.optimizers.Optimizer:
