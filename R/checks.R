@@ -143,9 +143,15 @@ check_dots <- function(..., call = rlang::caller_env()) {
   extra <- names(rlang::enquos(...))
   known <- setdiff(names(formals(rlang::caller_fn())), "...")
   first <- extra[[1]]
-  near <- if (nzchar(first)) known[utils::head(agrep(first, known, max.distance = 0.3), 1)]
+  near <- if (nzchar(first)) nearest_name(first, known)
   abort_partonfit("argument", c(
     if (nzchar(first)) "Unknown argument {.arg {first}}." else "There is an argument too many.",
     i = if (length(near)) "Did you mean {.arg {near}}?" else "Arguments: {.arg {known}}."
   ), arg = first, call = call)
+}
+
+# The name that is spelt most alike, if any is at all.
+nearest_name <- function(name, known) {
+  alike <- known[agrep(name, known, max.distance = 0.3)]
+  alike[order(utils::adist(name, alike))[seq_len(min(1, length(alike)))]]
 }

@@ -62,7 +62,7 @@ chi2.pdf_data <- function(object, theory = "hera", pdf = "toy", ...,
   pdf <- check_pdf(pdf)
   if (covariance == "t0") t0 <- check_pdf(t0)
   answer <- call_core(
-    "chi2", as_python_entries(object$entries), object$cuts, theory, pdf_for_core(pdf), covariance,
+    "chi2", as_python_entries(object$entries), choice_for_core(object), theory, pdf_for_core(pdf), covariance,
     pdf_for_core(t0)
   )
   rows <- as_table(answer, c(dataset = "character", n_data = "integer", chi2 = "double"))

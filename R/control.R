@@ -7,7 +7,9 @@
 #' @param epochs Largest number of training steps; every step sees all training points.
 #' @param patience Stop a replica when its validation chi2 has not improved for this share of
 #'   `epochs`; its best weights are kept.
-#' @param learning_rate,optimizer Step size and name of the Keras optimizer.
+#' @param learning_rate Step size of the optimizer.
+#' @param optimizer The name of a Keras optimizer, or an optimizer made with keras3 or reticulate, which has
+#'   its own `learning_rate` and `clipnorm`: those given here are not used then.
 #' @param clipnorm Largest norm of the gradient of one weight tensor of one replica; `NULL` for none.
 #' @param training_fraction Share of the points of each dataset that a replica trains on; the others
 #'   decide when it stops. Every replica has its own split; a dataset's `frac` takes precedence.
@@ -49,7 +51,7 @@ fit_control <- function(..., epochs = 17000, patience = 0.1, learning_rate = 2.6
       patience = check_number(patience, above = 0, max = 1),
       learning_rate = check_number(learning_rate, above = 0),
       clipnorm = if (!is.null(clipnorm)) check_number(clipnorm, above = 0),
-      optimizer = check_string(optimizer),
+      optimizer = described_optimizer(optimizer),
       training_fraction = check_number(training_fraction, above = 0, max = 1),
       threshold_chi2 = if (!is.null(threshold_chi2)) check_number(threshold_chi2, above = 0),
       pseudodata = check_flag(pseudodata),
@@ -77,9 +79,16 @@ fit_control <- function(..., epochs = 17000, patience = 0.1, learning_rate = 2.6
 #' @export
 print.fit_control <- function(x, ...) {
   cat_text("Settings of the training")
+  # An optimizer made with Keras is a long description.
+  if (startsWith(x$optimizer, "{")) x$optimizer <- "made with Keras"
   values <- vapply(x, function(v) format(v %||% "none"), "")
   cat(paste0("  ", format(names(values)), "  ", values), sep = "\n")
   invisible(x)
+}
+
+described_optimizer <- function(optimizer, call = rlang::caller_env()) {
+  optimizer <- check_optimizer(optimizer, call = call)
+  if (is_python(optimizer)) keras_text(optimizer, call) else optimizer
 }
 
 check_control <- function(control, call = rlang::caller_env()) {

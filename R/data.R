@@ -36,7 +36,8 @@ print.pdf_data <- function(x, ...) {
   }, "")
   cat_text(
     "Data for a fit: {paste(names, collapse = ', ')}",
-    "Cuts: Q2 >= {x$cuts$q2min} GeV2, W2 >= {x$cuts$w2min} GeV2"
+    "Cuts: Q2 >= {x$cuts$q2min} GeV2, W2 >= {x$cuts$w2min} GeV2",
+    if (!is.null(x$closure)) "Values are made from a known PDF, level {x$closure$level}"
   )
   invisible(x)
 }
@@ -81,4 +82,48 @@ as_pdf_data <- function(data, call = rlang::caller_env()) {
   choice <- pdf_data()
   choice$entries <- check_entries(data, "data", call = call)
   choice
+}
+
+# Cuts, and the law of closure data.
+choice_for_core <- function(data) {
+  closure <- data$closure
+  if (is.null(closure)) return(data$cuts)
+  closure$pdf <- pdf_for_core(closure$pdf)
+  c(data$cuts, list(closure = closure))
+}
+
+#' Fake data from a known PDF
+#'
+#' The same datasets, points and uncertainties, with values made from a PDF that is known: a fit to them
+#' should find it again. [closure_test()] makes many such fits at once.
+#'
+#' @param data,theory As in [fit_pdf()].
+#' @param pdf The law: `"toy"`, a fit, or a function as in [chi2()].
+#' @param ... No further arguments; a misspelt one is an error.
+#' @param level `0` for the predictions of the law themselves; `1` for these plus one draw of noise with the
+#'   experimental covariance, as nature would draw it.
+#' @param seed A whole number for the noise of level 1; `NULL` draws one from R's random numbers.
+#'
+#' @return A choice of data like that of [pdf_data()]; nothing is computed yet.
+#' @section Errors: Wrong arguments are errors of class `partonfit_error_argument`; unknown data and missing
+#'   tables as in [fit_pdf()], when the data are used.
+#' @examples
+#' closure_data("hera", pdf = "toy", level = 1, seed = 1)
+#' \dontrun{
+#' chi2(closure_data("hera"), pdf = "toy")   # 0: the law describes its own data
+#' }
+#' @export
+closure_data <- function(data = "hera", theory = "hera", pdf = "toy", ..., level = 0, seed = NULL) {
+  check_dots(...)
+  data <- as_pdf_data(data)
+  theory <- check_string(theory)
+  pdf <- check_pdf(pdf)
+  level <- check_whole(level)
+  if (level > 1) {
+    abort_argument("level", "0 (exact) or 1 (with noise)", level, call = rlang::current_env())
+  }
+  data$closure <- list(
+    theory = theory, pdf = pdf, level = level, seed = if (level == 1) check_seed(seed)
+  )
+  data
 }

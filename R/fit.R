@@ -33,13 +33,19 @@
 #'   Their tables are looked for in the theory.
 #' @param control Settings of the training, by [fit_control()].
 #' @param callbacks What is called about once a second during the training: functions
-#'   `function(step, total, metrics)`, and paths ending in `.csv` of files that get a line each time; one
-#'   or a list. An error in one ends the fit with the best so far.
+#'   `function(step, total, metrics)`, paths ending in `.csv` of files that get a line each time, and
+#'   callbacks of Keras (made with keras3 or reticulate), whose `on_epoch_end` is then called; one or a
+#'   list. An error in one ends the fit with the best so far. Callbacks of Keras that change the weights or
+#'   the rate are refused.
 #' @param checkpoint A folder in which the state of all replicas is kept, about every ten seconds. A fit
 #'   that was killed goes on from there with `resume = TRUE`, to the same result.
 #' @param resume `TRUE` to go on from `checkpoint`, if there is one already; else begin.
 #' @param devices How many of the devices to divide the replicas over; `NULL` for all, or as
 #'   [data_parallel()] says.
+#' @param operator,grid An operator (see [operator()]) instead of a `theory`, for what has no tables: from
+#'   x f of the 14 combinations of the evolution basis (or of the 8 fitted ones) on the values of x in
+#'   `grid`, x running fastest, to the predictions for the data. It is called at every epoch from compiled
+#'   programs, so its functions must not be R's; a surrogate of such an operator will do.
 #' @param verbose Show progress? `NULL` means: in an interactive session.
 #'
 #' @return An object of class `pdf_fit`: a list of plain R values that survives [saveRDS()]. Printing,
@@ -58,7 +64,8 @@
 #' @export
 fit_pdf <- function(data = "hera", theory = "hera", ..., model = NULL, replicas = 100, seed = NULL,
                     t0 = "toy", constraints = NULL, control = fit_control(), callbacks = NULL,
-                    checkpoint = NULL, resume = FALSE, devices = NULL, verbose = NULL) {
+                    checkpoint = NULL, resume = FALSE, devices = NULL, operator = NULL, grid = NULL,
+                    verbose = NULL) {
   check_dots(...)
   arguments <- list(
     data = as_pdf_data(data),
@@ -69,6 +76,9 @@ fit_pdf <- function(data = "hera", theory = "hera", ..., model = NULL, replicas 
     constraints = check_constraints(constraints),
     control = check_control(control)
   )
+  if (!is.null(operator) || !is.null(grid)) {
+    arguments <- c(arguments, check_black_box(operator, grid))
+  }
   session <- list(
     callbacks = check_callbacks(callbacks),
     checkpoint = if (!is.null(checkpoint)) check_writable(checkpoint),
@@ -93,7 +103,7 @@ run_fit <- function(arguments, session, call) {
   parts <- call_core(
     "fit",
     as_python_entries(arguments$data$entries),
-    arguments$data$cuts,
+    choice_for_core(arguments$data),
     arguments$theory,
     model = model_for_core(arguments$model),
     replicas = arguments$replicas,
@@ -105,6 +115,8 @@ run_fit <- function(arguments, session, call) {
     checkpoint = session$checkpoint,
     resume = session$resume,
     devices = session$devices,
+    operator = if (!is.null(arguments$operator)) operator_handle(own_cache(arguments$operator), call),
+    grid = if (!is.null(arguments$grid)) as_python_numbers(arguments$grid),
     progress = progress_callback(session$verbose),
     .call = call
   )
@@ -121,15 +133,34 @@ warn_callback <- function(reason, call) {
   warn_partonfit("callback", c("A callback failed, which ended the fit.", x = reason), call = call)
 }
 
-check_callbacks <- function(callbacks, call = rlang::caller_env()) {
-  if (is.function(callbacks) || is.character(callbacks)) callbacks <- as.list(c(callbacks))
-  fits <- function(one) is.function(one) || (is_one(one) && is.character(one) && grepl("[.]csv$", one))
-  if (!(is.null(callbacks) || is.list(callbacks)) || !all(vapply(callbacks, fits, NA))) {
-    abort_argument("callbacks", "functions of (step, total, metrics) and paths ending in {.file .csv}",
-      callbacks, call = call)
+# An operator that compiled programs may call, and the grid on which it takes x f.
+check_black_box <- function(operator, grid, call = rlang::caller_env()) {
+  if (is.null(operator) || is.null(grid)) {
+    abort_partonfit("argument", c(
+      "{.arg operator} and {.arg grid} belong together; one of them is missing.",
+      i = "{.arg grid} holds the values of x at which the operator takes x f."
+    ), arg = if (is.null(operator)) "operator" else "grid", call = call)
   }
-  lapply(callbacks, function(one) if (is.function(one)) one else check_writable(one, "callbacks", call))
+  operator <- check_operator_class(operator, "operator", call)
+  if (runs_in_r(operator)) {
+    abort_partonfit("operator", c(
+      "The functions of this operator are R's, and a fit calls them from compiled programs, which R cannot
+       answer.",
+      i = "Train a surrogate by {.fn fit_surrogate} and give that, or write the operator in Python."
+    ), call = call)
+  }
+  grid <- check_numbers(grid, "grid", min = .Machine$double.xmin, max = 1,
+    must = "numbers above 0 and up to 1", call = call)
+  list(operator = own_cache(operator), grid = grid)
 }
+
+# What a fit keeps of an operator must hold no Python pointer.
+own_cache <- function(operator) {
+  if (inherits(operator, "partonfit_operator")) operator$cache <- new.env(parent = emptyenv())
+  operator
+}
+
+runs_in_r <- function(operator) identical(operator$recipe$kind, "functions")
 
 warn_interrupted <- function(fit, call) {
   warn_partonfit("interrupted", c(

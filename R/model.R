@@ -6,32 +6,50 @@
 #'
 #' The network takes x and ln x and gives Sigma, g, V, V3, V8, T3, T8 and T15 at Q0 = 1.65 GeV.
 #'
+#' @param network A Keras model (made with keras3 or reticulate) that takes two inputs, x and ln x, and gives
+#'   eight outputs, one for each combination in the order above; `NULL` for layers of the next three
+#'   arguments. Layers of your own need `get_config()`.
 #' @param ... No further arguments; a misspelt one is an error.
 #' @param nodes Widths of the hidden layers, whole numbers.
 #' @param activation,initializer Keras names of the hidden activation and the kernel initializer.
 #' @param preprocessing `TRUE` to multiply by x^(1-alpha) (1-x)^beta.
+#' @param alpha,beta Ranges from which the exponents are drawn, in place of those of NNPDF4.0: lists such as
+#'   `list(g = c(0.7, 1.1))`, by combination.
 #' @param trainable_exponents `TRUE` to train alpha and beta after they were drawn.
 #' @param sum_rules `"all"`, `"momentum"`, `"valence"` or `"off"`.
 #'
 #' @return An object of class `pdf_model`, plain values.
-#' @section Errors: A wrong value is an error of class `partonfit_error_argument`.
+#' @section Errors: A wrong value is an error of class `partonfit_error_argument`; a network that Keras
+#'   cannot describe, `partonfit_error_setting`, and so is one of the wrong size, when it is fitted.
 #' @examples
 #' pdf_model(nodes = c(30, 30), activation = "swish")
+#' \dontrun{
+#' keras <- reticulate::import("keras")
+#' network <- keras$Sequential(list(
+#'   keras$Input(reticulate::tuple(2L)), keras$layers$Dense(32L, "swish"), keras$layers$Dense(8L)
+#' ))
+#' pdf_model(network, preprocessing = FALSE)
+#' }
 #' @export
-pdf_model <- function(..., nodes = c(25, 20), activation = "tanh", initializer = "glorot_normal",
-                      preprocessing = TRUE, trainable_exponents = FALSE,
+pdf_model <- function(network = NULL, ..., nodes = c(25, 20), activation = "tanh",
+                      initializer = "glorot_normal",
+                      preprocessing = TRUE, alpha = NULL, beta = NULL, trainable_exponents = FALSE,
                       sum_rules = c("all", "momentum", "valence", "off")) {
   check_dots(...)
   if (!is.numeric(nodes) || !length(nodes)) {
     abort_argument("nodes", "whole numbers, one for each hidden layer", nodes,
       call = rlang::current_env())
   }
+  network <- check_keras(network)
   structure(
     list(
+      network = if (!is.null(network)) keras_text(network, rlang::current_env()),
       nodes = vapply(nodes, check_whole, 1L, arg = "nodes", min = 1, call = rlang::current_env()),
       activation = check_string(activation),
       initializer = check_string(initializer),
       preprocessing = check_flag(preprocessing),
+      alpha = check_ranges(alpha),
+      beta = check_ranges(beta),
       trainable_exponents = check_flag(trainable_exponents),
       sum_rules = check_choice(sum_rules, c("all", "momentum", "valence", "off"))
     ),
@@ -42,10 +60,32 @@ pdf_model <- function(..., nodes = c(25, 20), activation = "tanh", initializer =
 #' @export
 print.pdf_model <- function(x, ...) {
   cat_text(
-    "PDF model: network 2-{paste(x$nodes, collapse = '-')}-8, {x$activation}",
+    if (is.null(x$network)) {
+      "PDF model: network 2-{paste(x$nodes, collapse = '-')}-8, {x$activation}"
+    } else {
+      "PDF model: a network made with Keras"
+    },
     "preprocessing {if (x$preprocessing) 'on' else 'off'}, sum rules {x$sum_rules}"
   )
   invisible(x)
+}
+
+fitted_names <- c("Sigma", "g", "V", "V3", "V8", "T3", "T8", "T15")
+
+check_ranges <- function(ranges, arg = rlang::caller_arg(ranges), call = rlang::caller_env()) {
+  force(arg)
+  if (is.null(ranges)) return(NULL)
+  fits <- function(range) is.numeric(range) && length(range) == 2 && !anyNA(range) && range[[1]] <= range[[2]]
+  if (!is.list(ranges) || is.null(names(ranges)) || !all(vapply(ranges, fits, NA))) {
+    abort_argument(arg, "a list of ranges such as {.code list(g = c(0.7, 1.1))}", ranges, call = call)
+  }
+  wrong <- setdiff(names(ranges), fitted_names)
+  if (length(wrong)) {
+    abort_partonfit("argument", c(
+      "{.arg {arg}} must name combinations of a fit, not {.val {wrong}}.", i = "Known: {.val {fitted_names}}."
+    ), arg = arg, call = call)
+  }
+  lapply(ranges, function(range) as.list(as.double(range)))
 }
 
 check_model <- function(model, call = rlang::caller_env()) {

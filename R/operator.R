@@ -136,7 +136,7 @@ theory_operator <- function(data = "hera", theory = "hera", ..., basis = c("evol
   check_dots(...)
   data <- as_pdf_data(data)
   from_core(list(
-    kind = "theory", data = as_python_entries(data$entries), cuts = data$cuts,
+    kind = "theory", data = as_python_entries(data$entries), cuts = choice_for_core(data),
     theory = check_string(theory), basis = check_choice(basis, c("evolution", "fitted"))
   ), rlang::current_env())
 }

@@ -21,7 +21,10 @@
 #' @param validation,test Shares of the states that decide when to stop, and that only measure errors.
 #' @param epochs,batch_size,patience Passes over the states, states in one step (`NULL` for all), and
 #'   passes without improvement after which to stop (`NULL` for never).
+#' @param optimizer A Keras optimizer (made with keras3 or reticulate) or its name; `NULL`: Adam with a
+#'   rate that falls from 3e-3 to zero along a cosine.
 #' @param seed A whole number; `NULL` draws one from R's random numbers, as in [fit_pdf()].
+#' @param callbacks As in [fit_pdf()].
 #' @param reload_results As in [wrap_operator()].
 #' @param verbose Show progress? `NULL` means: in an interactive session.
 #'
@@ -49,8 +52,8 @@
 #' @export
 fit_surrogate <- function(op, states, ..., samples = NULL, loss = NULL, model = NULL,
                           hidden = c(64, 64), members = 1, validation = 0.15, test = 0.15,
-                          epochs = 1000, batch_size = 32, patience = 200, seed = NULL,
-                          reload_results = FALSE, verbose = NULL) {
+                          epochs = 1000, batch_size = 32, patience = 200, optimizer = NULL,
+                          seed = NULL, callbacks = NULL, reload_results = FALSE, verbose = NULL) {
   check_dots(...)
   op <- check_operator_class(op)
   if (!is.null(samples)) samples <- check_whole(samples, min = 4)
@@ -60,7 +63,8 @@ fit_surrogate <- function(op, states, ..., samples = NULL, loss = NULL, model = 
     test = check_number(test, above = 0, max = 0.9), epochs = check_whole(epochs, min = 1),
     batch_size = if (!is.null(batch_size)) check_whole(batch_size, min = 1),
     patience = if (!is.null(patience)) check_whole(patience, min = 1),
-    reload_results = check_reload(reload_results)
+    reload_results = check_reload(reload_results), callbacks = check_callbacks(callbacks),
+    optimizer = if (!is.null(optimizer)) check_optimizer(optimizer)
   )
   loss <- check_loss(loss)
   network <- check_keras(model)
@@ -68,7 +72,7 @@ fit_surrogate <- function(op, states, ..., samples = NULL, loss = NULL, model = 
   states <- check_design_states(states, samples, op$n_state)
   settings$seed <- check_seed(seed)
   call <- rlang::current_env()
-  if (!is.null(network)) network <- as_text(call_core("keras_text", network, .call = call))
+  if (!is.null(network)) network <- keras_text(network, call)
   the$compiled <- TRUE
   parts <- call_with_operator(
     op, "fit_surrogate", operator_handle(op, call), states, loss, network, settings,
@@ -133,22 +137,6 @@ check_wholes <- function(value, arg = rlang::caller_arg(value), call = rlang::ca
     abort_argument(arg, "whole numbers, one for each hidden layer", value, call = call)
   }
   vapply(value, check_whole, 1L, arg = arg, min = 1, call = call)
-}
-
-# A model of keras3 (R) is a Python object like one made by reticulate.
-check_keras <- function(model, arg = rlang::caller_arg(model), call = rlang::caller_env()) {
-  force(arg)
-  if (!is.null(model) && !is_python(model)) {
-    abort_argument(arg, "{.code NULL} or a Keras model", model,
-      hint = "Make one with {.pkg keras3}, or with {.code reticulate::import(\"keras\")}.", call = call)
-  }
-  if (!is.null(model) && reticulate::py_is_null_xptr(model)) {
-    abort_partonfit("argument", c(
-      "{.arg {arg}} is a Keras model of an R session that has ended.",
-      i = "Make it again; keep models in files with Keras' {.code model$save()}."
-    ), arg = arg, call = call)
-  }
-  model
 }
 
 check_design_states <- function(states, samples, n_state, call = rlang::caller_env()) {

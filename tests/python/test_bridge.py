@@ -7,7 +7,7 @@ import json
 import numpy as np
 import partonfit as pf
 import pytest
-from partonfit import bridge
+from partonfit import _bridge_fits, bridge
 
 CONTROL = {"epochs": 60, "threshold_chi2": None}
 
@@ -66,7 +66,7 @@ def test_rows_are_answered_in_their_order(parts: dict) -> None:
 
 def test_progress_gets_plain_floats() -> None:
     seen = []
-    report = bridge._plain_progress(lambda *given: seen.append(given))
+    report = bridge.plain_progress(lambda *given: seen.append(given))
     assert report is not None
     report(np.int64(1), np.int64(2), {"training": np.float32(1.5)})
     step, total, metrics = seen[0]
@@ -83,8 +83,8 @@ def test_mistakes_are_named(parts: dict) -> None:
 
 
 def test_few_fits_are_kept(parts: dict) -> None:
-    for k in range(bridge._KEEP_FITS + 1):
-        bridge._remember(f"fit {k}", object())
+    for k in range(_bridge_fits.KEEP_FITS + 1):
+        bridge.remember(f"fit {k}", object())
     assert not bridge.is_loaded("fit 0")
-    assert len(bridge._fits) == bridge._KEEP_FITS
+    assert len(_bridge_fits.fits) == _bridge_fits.KEEP_FITS
     bridge.load(parts["id"], parts["state"])

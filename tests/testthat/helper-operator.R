@@ -12,3 +12,19 @@ tanh_operator <- function(..., forward = tanh_forward, tangent_linear = tanh_tan
 
 # A Python tuple, which a shape must be.
 tuple_of <- function(...) reticulate::tuple(...)
+
+# One small surrogate serves every test that wants one.
+surrogates <- new.env()
+
+small_surrogate <- function() {
+  skip_without_core()
+  if (is.null(surrogates$small)) {
+    set.seed(1)
+    states <- matrix(rnorm(160), 40)
+    surrogates$small <- fit_surrogate(
+      tanh_operator(), states, loss = surrogate_loss(adjoint = 0.5, probes = 2), hidden = 16, members = 2,
+      epochs = 600, seed = 3
+    )
+  }
+  surrogates$small
+}

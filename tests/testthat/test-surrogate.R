@@ -1,18 +1,3 @@
-surrogates <- new.env()
-
-small_surrogate <- function() {
-  skip_without_core()
-  if (is.null(surrogates$small)) {
-    set.seed(1)
-    states <- matrix(rnorm(160), 40)
-    surrogates$small <- fit_surrogate(
-      tanh_operator(), states, loss = surrogate_loss(adjoint = 0.5, probes = 2), hidden = 16, members = 2,
-      epochs = 600, seed = 3
-    )
-  }
-  surrogates$small
-}
-
 test_that("a surrogate of three R functions has their values and derivatives", {
   sur <- small_surrogate()
   expect_identical(sur$calls, c(forward = 40L, tangent_linear = 0L, adjoint = 80L))

@@ -11,12 +11,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 import partonfit as pf
 from partonfit import _columns
+from partonfit._bridge_fits import data_of
 from partonfit._errors import OperatorError
 from partonfit._precision import precision_context
 from partonfit.operators._protocol import has, name_of, sizes
@@ -77,7 +76,7 @@ def _from_matrix(arguments: dict[str, Any]) -> Any:
 
 
 def _from_theory(arguments: dict[str, Any]) -> Any:
-    data = pf.load_data(arguments["data"], **(arguments.get("cuts") or {}))
+    data = data_of(arguments["data"], arguments.get("cuts"))
     return pf.theory_operator(data, pf.load_theory(arguments["theory"]), basis=arguments["basis"])
 
 
@@ -132,10 +131,3 @@ def apply_operator(handle: Handle, kind: str, *arguments: np.ndarray) -> np.ndar
 def operator_calls(handle: Handle) -> dict[str, int]:
     """Return how often the operator was called, by function."""
     return {kind: int(count) for kind, count in handle.value.calls.items()}
-
-
-def value_and_grad(function: Callable[[Any], Any], x: np.ndarray) -> dict[str, Any]:
-    """Return ``value`` and ``gradient`` of a function of one JAX array, in float64."""
-    with precision_context("float64"):
-        value, gradient = jax.value_and_grad(lambda v: jnp.reshape(jnp.asarray(function(v)), ()))(jnp.asarray(x))
-        return {"value": float(value), "gradient": np.asarray(gradient, dtype=float)}

@@ -15,6 +15,7 @@ import numpy as np
 
 import partonfit as pf
 from partonfit import _columns
+from partonfit._bridge_keras import callbacks_of, keras_object
 from partonfit._bridge_operators import Handle
 from partonfit._errors import StorageError
 from partonfit.surrogates._storage import surrogate_from_bytes, surrogate_to_bytes
@@ -55,24 +56,12 @@ def fit_surrogate(
 
     options = {name: value for name, value in settings.items() if name != "unset"}
     options["hidden"] = tuple(int(n) for n in options["hidden"])
+    options["callbacks"] = callbacks_of(options.get("callbacks"))
     found = pf.fit_surrogate(
         handle.value, np.ascontiguousarray(states, dtype=float), loss=pf.surrogate_loss(**loss),
-        model=None if network is None else _network(network), progress=report, **options,
+        model=None if network is None else keras_object(network), progress=report, **options,
     )  # fmt: skip
     return {"seed": int(found.settings["seed"]), **_kept(found)}
-
-
-def _network(text: str) -> Any:
-    import keras
-
-    return keras.saving.deserialize_keras_object(json.loads(text))
-
-
-def keras_text(model: Any) -> str:
-    """Return the description of a Keras model as JSON, the plain value that R keeps of it."""
-    import keras
-
-    return json.dumps(keras.saving.serialize_keras_object(model))
 
 
 def _kept(found: Any) -> dict[str, Any]:

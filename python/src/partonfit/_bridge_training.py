@@ -7,10 +7,12 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import keras
 import numpy as np
 
 import partonfit as pf
 from partonfit import _columns
+from partonfit._bridge_keras import callbacks_of
 from partonfit._bridge_operators import Handle, _OfR
 from partonfit._errors import SettingError
 
@@ -24,7 +26,6 @@ def data_parallel(devices: int | None) -> dict[str, Any]:
         When there are fewer devices than asked for.
     """
     import jax
-    import keras
 
     found = jax.local_devices()
     count = len(found) if devices is None else devices
@@ -61,13 +62,16 @@ def train_stateless(
     data: Any,
     validation: Any,
     settings: Mapping[str, Any],
-    metrics: Sequence[str],
+    metrics: Sequence[Any],
+    form: str = "keras",
+    callbacks: Sequence[Any] | None = None,
     progress: Callable[..., Any] | None = None,
 ) -> dict[str, Any]:
     """Train a Keras model of R's by :func:`partonfit.train` and return plain values and a handle.
 
-    ``loss`` is the name of a Keras loss, a Keras loss, or a function of R's (predict, batch), which is
-    called while the program is traced: on R's thread, once.
+    ``loss`` is the name of a Keras loss, a Keras loss, or a function of R's, which is called while the
+    program is traced: on R's thread, once. ``form`` says what an R function takes: "keras" for
+    (y_true, y_pred), "batch" for (predict, batch), "key" for (predict, batch, key).
     """
 
     def report(step: int, total: int, values: Mapping[str, Any]) -> None:
@@ -75,10 +79,10 @@ def train_stateless(
             progress(int(step), int(total), {name: float(value) for name, value in values.items()})
 
     if callable(loss) and not hasattr(loss, "get_config"):
-        loss = _traced(_OfR(loss, "the loss", threading.current_thread()))
+        loss = _traced(_OfR(loss, "the loss", threading.current_thread()), form)
     trained = pf.train(
         model, loss, _arrays(data), validation=validation if np.isscalar(validation) else _arrays(validation),
-        metrics=list(metrics), progress=report, **settings,
+        metrics=list(metrics), callbacks=callbacks_of(callbacks), progress=report, **settings,
     )  # fmt: skip
     epoch = np.asarray(trained.history["epoch"], dtype=np.int64)
     members = len(trained.status)
@@ -104,13 +108,39 @@ def train_stateless(
     }
 
 
-def _traced(function: _OfR) -> Callable[[Any, Any], Any]:
-    """Return a plain function: the engine reads the signature of a loss."""
+def _traced(function: _OfR, form: str) -> Any:
+    """Return a Keras loss or a plain function: the engine reads the signature of a loss."""
+    if form == "keras":
+        return _LossOfR(function)
+    if form == "key":
+
+        def with_key(predict: Any, batch: Any, key: Any) -> Any:
+            return function(predict, batch, key)
+
+        return with_key
 
     def loss(predict: Any, batch: Any) -> Any:
         return function(predict, batch)
 
     return loss
+
+
+class _LossOfR(keras.losses.Loss):
+    """An R function of (y_true, y_pred) that gives one number for each sample."""
+
+    def __init__(self, function: _OfR) -> None:
+        super().__init__(name="loss_of_r")
+        self.function = function
+
+    def call(self, y_true: Any, y_pred: Any) -> Any:
+        values = self.function(y_true, y_pred)
+        if not getattr(values, "ndim", 0):
+            msg = (
+                "A loss of (y_true, y_pred) must return one number for each sample, not one for all: take means "
+                "over the last axis only."
+            )
+            raise SettingError(msg)
+        return values
 
 
 def predict_stateless(handle: Handle, x: Any) -> np.ndarray:

@@ -4,19 +4,15 @@ This is the only module that knows R exists, and it holds no physics. What cross
 scalars, strings, flat lists, dictionaries of columns of equal length, byte arrays, and contiguous
 NumPy arrays of float64 or int64; a missing number is NaN, never None.
 
-Fits live here under an id (a hash of their bytes), a few at a time: R keeps the bytes and hands
-them back when it wants something of a fit that is no longer here.
+Fits live in :mod:`partonfit._bridge_fits` under an id, a few at a time.
 """
 
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import platform
 import sys
-import zipfile
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -27,20 +23,52 @@ from scipy.linalg import solve_triangular
 
 import partonfit as pf
 from partonfit import _columns
+from partonfit._bridge_fits import (  # noqa: F401 (R finds them here)
+    archive,
+    constraints_of,
+    data_of,
+    is_loaded,
+    load,
+    pdf_of,
+    plain_progress,
+    read_lhapdf,
+    recall,
+    remember,
+)
+from partonfit._bridge_gradients import (  # noqa: F401
+    call_model,
+    draw,
+    fold_in,
+    jax_key,
+    key_of,
+    model_slopes,
+    model_weights,
+    pdf_slopes,
+    prediction_slopes,
+    split_key,
+    value_and_grad,
+)
+from partonfit._bridge_keras import callbacks_of, keras_object, keras_text, keras_widths  # noqa: F401
 from partonfit._bridge_operators import (  # noqa: F401 (R finds them here)
     apply_operator,
     check_operator,
     make_operator,
     operator_calls,
     operator_facts,
-    value_and_grad,
     wrap_operator,
+)
+from partonfit._bridge_studies import closure_test as _closure_test
+from partonfit._bridge_studies import (  # noqa: F401
+    compare,
+    fit_state,
+    read_closure,
+    report_comparison,
+    save_closure,
 )
 from partonfit._bridge_surrogates import (  # noqa: F401
     export_surrogate,
     fit_surrogate,
     is_surrogate_loaded,
-    keras_text,
     load_surrogate_state,
     predict_surrogate,
     read_surrogate,
@@ -54,12 +82,8 @@ from partonfit._bridge_training import (  # noqa: F401
     train_stateless,
     write_back,
 )
-from partonfit._errors import SettingError, StorageError
-from partonfit._fit import fit_from_bytes
+from partonfit._errors import SettingError
 from partonfit.results._storage import fit_to_files
-
-_KEEP_FITS = 4
-_fits: OrderedDict[str, Any] = OrderedDict()
 
 
 def version() -> str:
@@ -85,6 +109,8 @@ def fit(
     checkpoint: str | None = None,
     resume: bool = False,
     devices: int | None = None,
+    operator: Any = None,
+    grid: Any = None,
     progress: Callable[[int, int, dict[str, float]], Any] | None = None,
 ) -> dict[str, Any]:
     """Fit and return everything the R object holds.
@@ -92,7 +118,7 @@ def fit(
     Parameters
     ----------
     data, cuts
-        As :func:`partonfit.load_data` takes them.
+        As :func:`partonfit._bridge_fits.data_of` takes them.
     theory
         A name or a folder.
     model
@@ -103,7 +129,9 @@ def fit(
         ``None``, ``"nnpdf40"``, or ``{"entries": ..., "cuts": ...}``, arguments of
         :func:`partonfit.load_constraints`.
     callbacks
-        Functions (step, total, metrics), and paths of CSV files.
+        Functions (step, total, metrics), Keras callbacks, and paths of CSV files.
+    operator, grid
+        Handle of an operator in the place of the theory, and its grid in x.
     control
         Arguments of :func:`partonfit.fit_control`.
     progress
@@ -116,39 +144,41 @@ def fit(
         dictionaries of columns.
     """
     settings = pf.fit_control(**control)
-    network = None if model is None else pf.pdf_model(**_model_settings(model), precision=settings.precision)
     result = pf.fit_pdf(
-        pf.load_data(data, **(cuts or {})),
-        theory,
-        model=network,
+        data_of(data, cuts),
+        theory if operator is None else None,
+        model=_model_of(model, settings.precision),
         replicas=replicas,
         seed=seed,
-        t0=_pdf_of(t0),
-        constraints=_constraints_of(constraints),
+        t0=pdf_of(t0),
+        constraints=constraints_of(constraints),
         control=settings,
-        callbacks=[pf.CSVLogger(c) if isinstance(c, str) else _plain_progress(c) for c in callbacks or ()],
+        callbacks=callbacks_of(callbacks),
         checkpoint=checkpoint,
         resume=resume,
         devices=devices,
-        progress=_plain_progress(progress),
+        operator=None if operator is None else operator.value,
+        grid=None if grid is None else np.asarray(grid, dtype=float),
+        progress=plain_progress(progress),
     )
     return _kept(result) | {"callback_error": result.provenance.get("callback_error", "")}
 
 
 def postfit(name: str, sigmas: float, integrability: float, positivity: float | None) -> dict[str, Any]:
     """Decide anew which replicas of a fit are kept; everything of the new fit as from :func:`fit`."""
-    return _kept(pf.postfit(_recall(name), sigmas=sigmas, integrability=integrability, positivity=positivity))
+    return _kept(pf.postfit(recall(name), sigmas=sigmas, integrability=integrability, positivity=positivity))
 
 
 def _kept(result: Any) -> dict[str, Any]:
-    state = _to_bytes(result)
+    state = archive(fit_to_files(result))
     name = hashlib.sha256(state).hexdigest()
-    _remember(name, result)
+    remember(name, result)
     return {"id": name, "state": bytearray(state), "seed": int(result.settings["seed"]), **describe(result)}
 
 
-def _constraints_of(constraints: Any) -> Any:
-    return pf.load_constraints(**constraints) if isinstance(constraints, Mapping) else constraints
+def closure_test(*arguments: Any, model: Mapping[str, Any] | None = None, **options: Any) -> dict[str, Any]:
+    """Run a closure test; see :func:`partonfit._bridge_studies.closure_test`."""
+    return _closure_test(*arguments, model=lambda precision: _model_of(model, precision), **options)
 
 
 def chi2(
@@ -163,9 +193,7 @@ def chi2(
 
     ``pdf`` and ``t0`` are a name, ``{"fit": id}``, or a function of R's from x (x,) to x f (14, x).
     """
-    table = pf.chi2(
-        pf.load_data(data, **(cuts or {})), pf.load_theory(theory), _pdf_of(pdf), covariance=covariance, t0=_pdf_of(t0)
-    )
+    table = pf.chi2(data_of(data, cuts), pf.load_theory(theory), pdf_of(pdf), covariance=covariance, t0=pdf_of(t0))
     return {
         "dataset": [*table.dataset, "Total"],
         "n_data": _columns.column([*table.n_data, sum(table.n_data)], "whole"),
@@ -192,93 +220,18 @@ def describe(result: Any) -> dict[str, Any]:
     }
 
 
-def _pdf_of(pdf: Any) -> Any:
-    if isinstance(pdf, Mapping):
-        return _recall(pdf["fit"])
-    if callable(pdf):
-        # R sees a plain vector and answers with a matrix in Fortran order.
-        return lambda x: np.ascontiguousarray(pdf(np.ascontiguousarray(x, dtype=float)), dtype=float)
-    return pdf
-
-
-def _model_settings(model: Mapping[str, Any]) -> dict[str, Any]:
-    return {**model, "nodes": tuple(int(n) for n in model["nodes"])}
-
-
-def _plain_progress(callback: Callable[..., Any] | None) -> Callable[..., None] | None:
-    if callback is None:
+def _model_of(model: Mapping[str, Any] | None, precision: str) -> Any:
+    """Return the PDF model that R describes, ``None`` for the default."""
+    if model is None:
         return None
-
-    def report(step: int, total: int, metrics: Mapping[str, Any]) -> None:
-        callback(int(step), int(total), {name: float(value) for name, value in metrics.items()})
-
-    return report
-
-
-# --- fits that come back ---------------------------------------------------------------------------
-
-
-def _to_bytes(result: Any) -> bytes:
-    """Return the files of a fit as one zip archive."""
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as archive:
-        for name, content in sorted(fit_to_files(result).items()):
-            # A fixed date keeps the archive free of the time of day.
-            archive.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), content)
-    return buffer.getvalue()
-
-
-def _from_bytes(state: bytes) -> Any:
-    try:
-        with zipfile.ZipFile(io.BytesIO(state)) as archive:
-            files = {name: archive.read(name) for name in archive.namelist()}
-    except zipfile.BadZipFile as error:
-        msg = "The stored state of this fit is damaged: it is no archive. Load the fit from another copy."
-        raise StorageError(msg) from error
-    return fit_from_bytes(files)
-
-
-def is_loaded(name: str) -> bool:
-    """Say whether the fit with this id is in memory."""
-    return name in _fits
-
-
-def load(name: str, state: bytes | bytearray) -> None:
-    """Rebuild a fit from its bytes and keep it under its id."""
-    _remember(name, _from_bytes(bytes(state)))
-
-
-def _remember(name: str, result: Any) -> None:
-    _fits[name] = result
-    _fits.move_to_end(name)
-    while len(_fits) > _KEEP_FITS:
-        _fits.popitem(last=False)
-
-
-_SET = "lhapdf:"
-
-
-def read_lhapdf(folder: str) -> dict[str, Any]:
-    """Read an LHAPDF set, keep it like a fit, and return its ``id`` and facts."""
-    known = pf.read_lhapdf(folder)
-    _remember(_SET + folder, known)
-    return {
-        "id": _SET + folder,
-        "name": str(known.name),
-        "members": int(known.info.get("NumMembers", 1)),
-        "error_type": str(known.error_type),
-        "q0": float(known.q0),
-    }
-
-
-def _recall(name: str) -> Any:
-    if name not in _fits and name.startswith(_SET):
-        _remember(name, pf.read_lhapdf(name.removeprefix(_SET)))
-    if name not in _fits:
-        msg = f"The fit {name[:12]} is not loaded. Call load() with its bytes first."
-        raise StorageError(msg)
-    _fits.move_to_end(name)
-    return _fits[name]
+    settings = {name: value for name, value in model.items() if value is not None}
+    settings["nodes"] = tuple(int(n) for n in settings["nodes"])
+    if "network" in settings:
+        settings["network"] = keras_object(settings["network"])
+    for name in ("alpha", "beta"):
+        if name in settings:
+            settings[name] = {flavour: tuple(limits) for flavour, limits in settings[name].items()}
+    return pf.pdf_model(**settings, precision=precision)
 
 
 # --- what can be asked of a fit --------------------------------------------------------------------
@@ -303,7 +256,7 @@ def predict(
         ``"interval"`` for the columns ``mean``, ``sd``, ``lower``, ``upper``, each (row,);
         ``"replicas"`` for the matrix ``replicas`` (row, kept replica).
     """
-    result = _recall(name)
+    result = recall(name)
     x, q, names = np.asarray(x, dtype=float), np.asarray(q, dtype=float), np.asarray(flavour, dtype=str)
     if not x.shape == q.shape == names.shape:
         msg = f"x, Q and flavour must have equal lengths, not {x.size}, {q.size} and {names.size}."
@@ -324,14 +277,14 @@ def predict(
 
 def whiten(name: str, values: np.ndarray, covariance: str, inverse: bool) -> np.ndarray:
     """Return L^-1 values (data, column), L L^T being the covariance of the data; L values if ``inverse``."""
-    factor = _cholesky(_recall(name), covariance)
+    factor = _cholesky(recall(name), covariance)
     values = np.asarray(values, dtype=float)
     return np.ascontiguousarray(factor @ values if inverse else solve_triangular(factor, values, lower=True))
 
 
 def log_determinant(name: str, covariance: str) -> float:
     """Return the logarithm of the determinant of the covariance of the data."""
-    return float(2 * np.log(np.diag(_cholesky(_recall(name), covariance))).sum())
+    return float(2 * np.log(np.diag(_cholesky(recall(name), covariance))).sum())
 
 
 def _cholesky(result: Any, covariance: str) -> np.ndarray:
@@ -344,7 +297,7 @@ def _cholesky(result: Any, covariance: str) -> np.ndarray:
 
 def weights(name: str) -> dict[str, Any]:
     """Return the trained ``values`` (kept replica, weight) and the ``names`` (weight,)."""
-    result = _recall(name)
+    result = recall(name)
     model = keras.saving.deserialize_keras_object(json.loads(result.weights.model), safe_mode=True)
     names: list[str] = []
     for variable in model.trainable_variables:
@@ -357,12 +310,12 @@ def weights(name: str) -> dict[str, Any]:
 
 def write_lhapdf(name: str, folder: str) -> str:
     """Write the fit as an LHAPDF set into ``folder`` and return the folder."""
-    return str(_recall(name).write_lhapdf(folder) or folder)
+    return str(recall(name).write_lhapdf(folder) or folder)
 
 
 def report(name: str, file: str) -> str:
     """Write the HTML report of the fit and return its path."""
-    return str(_recall(name).report(file) or file)
+    return str(recall(name).report(file) or file)
 
 
 # --- the state of the installation -----------------------------------------------------------------

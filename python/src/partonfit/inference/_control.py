@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -21,7 +22,7 @@ class FitControl:
     patience: float = 0.1
     learning_rate: float = 2.621e-3
     clipnorm: float | None = 6.073e-6
-    optimizer: str = "Nadam"
+    optimizer: Any = "Nadam"
     training_fraction: float = 0.75
     threshold_chi2: float | None = 3.5
     pseudodata: bool = True
@@ -57,7 +58,10 @@ class FitControl:
         for name in ("quadratic_tolerance", "positivity_tolerance"):
             real(name, getattr(self, name), above=-1e-300, most=0.1)
         known = optimizers()
-        if self.optimizer not in known:
+        if isinstance(self.optimizer, keras.optimizers.Optimizer):
+            # Settings are plain values that are stored with the fit.
+            object.__setattr__(self, "optimizer", json.dumps(keras.optimizers.serialize(self.optimizer)))
+        if self.optimizer not in known and not str(self.optimizer).startswith("{"):
             msg = f"Unknown optimizer {self.optimizer!r}. {nearest(self.optimizer, known, what='optimizer')}"
             raise SettingError(msg)
         self.engine()
@@ -98,7 +102,8 @@ def fit_control(**settings: Any) -> FitControl:
     patience
         Fraction of ``epochs`` without improvement after which a replica stops.
     learning_rate, clipnorm, optimizer
-        Of the Keras optimizer; ``clipnorm`` acts per tensor and per replica (``None``: off).
+        Of the Keras optimizer, which is named; ``clipnorm`` acts per tensor and per replica (``None``: off).
+        An optimizer object of Keras has its own settings, and the first two are not used.
     training_fraction
         Fraction of each dataset's points in the training set, per replica (a dataset's ``frac``
         takes precedence).

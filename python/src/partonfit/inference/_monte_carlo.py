@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -100,7 +101,10 @@ def all_forms(compression: Compression, replicas: Replicas, precision: str) -> A
 
 
 def make_optimizer(control: FitControl) -> keras.optimizers.Optimizer:
-    """Return the Keras optimizer that ``control`` names."""
+    """Return the Keras optimizer that ``control`` names or describes."""
+    if control.optimizer.startswith("{"):
+        found: Any = keras.optimizers.deserialize(json.loads(control.optimizer))
+        return found
     return getattr(keras.optimizers, control.optimizer)(learning_rate=control.learning_rate, clipnorm=control.clipnorm)
 
 
