@@ -24,7 +24,9 @@
 #'
 #' # Which input does a classifier look at?
 #' keras <- reticulate::import("keras")
-#' model <- keras$Sequential(list(keras$Input(reticulate::tuple(2L)), keras$layers$Dense(1L, "sigmoid")))
+#' model <- keras$Sequential(list(
+#'   keras$Input(reticulate::tuple(2L)), keras$layers$Dense(1L, "sigmoid")
+#' ))
 #' x <- matrix(rnorm(200), 100)
 #' trained <- train_stateless(model, "binary_crossentropy", list(x, matrix(x[, 1] > 0) + 0), seed = 1)
 #' saliency <- abs(input_gradients(trained, x))

@@ -97,12 +97,12 @@ generics::augment
 #' fit(pdf_data("hera", q2min = 10), replicas = 20)
 #' fit(pdf_model(nodes = 30), "hera", replicas = 20)
 #' }
-#' @name fit
+#' @name fit.pdf_data
 #' @importFrom generics fit
 #' @export
 fit.pdf_data <- function(object, ...) fit_pdf(object, ...)
 
-#' @rdname fit
+#' @rdname fit.pdf_data
 #' @export
 fit.pdf_model <- function(object, data = "hera", ...) fit_pdf(data, model = object, ...)
 

@@ -136,7 +136,7 @@ training_handle <- function(object, call = rlang::caller_env()) {
 }
 
 #' @rdname train_stateless
-#' @param object,training,x A result of `train_stateless()`.
+#' @param object,training A result of `train_stateless()`.
 #' @param new_data An array like the inputs of `data`.
 #' @export
 predict.partonfit_training <- function(object, new_data, ...) {
