@@ -209,9 +209,9 @@ plot_two_bands <- function(object, xscale) {
   colours <- stats::setNames(c(blue, vermilion), object$labels)
   ggplot2::ggplot(in_view(rows, xscale), ggplot2::aes(.data$x)) +
     ggplot2::geom_hline(yintercept = 1, colour = grey, linewidth = 0.3) +
-    ggplot2::geom_ribbon(
-      ggplot2::aes(ymin = .data$lower, ymax = .data$upper, fill = .data$label), alpha = 0.28, na.rm = TRUE
-    ) +
+    # A function has no interval.
+    ggplot2::geom_ribbon(ggplot2::aes(ymin = .data$lower, ymax = .data$upper, fill = .data$label),
+      data = in_view(rows[is.finite(rows$lower), ], xscale), alpha = 0.28) +
     ggplot2::geom_line(ggplot2::aes(y = .data$mean, colour = .data$label), linewidth = 0.7) +
     panels() +
     scale_x_momentum(xscale) +

@@ -38,7 +38,7 @@ test_that("a fit is at distance zero of itself, and a function has no replicas",
   with_law <- compare(fit, "toy", flavours = "g")
   expect_true(all(is.nan(with_law$distances$distance2_central)))
   expect_true(all(is.nan(with_law$bands$lower[with_law$bands$label == "second"])))
-  expect_s3_class(autoplot(with_law, type = "ratio"), "ggplot")
+  expect_s3_class(ggplot2::ggplotGrob(autoplot(with_law, type = "ratio")), "gtable")
 })
 
 test_that("its methods need no Python, its report does", {

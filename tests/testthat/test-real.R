@@ -84,6 +84,7 @@ test_that("an LHAPDF set and a page are written", {
 })
 
 test_that("a fit without a usable replica is an object with a warning, not an error", {
+  skip_without_core()
   hard <- fit_control(epochs = 5, threshold_chi2 = 0.001)
   expect_warning(fit <- fit_pdf("hera", replicas = 1, seed = 1, control = hard), "No replica can be used")
   expect_output(print(fit), "0 kept, 1 never_passed")
@@ -94,6 +95,7 @@ test_that("a fit without a usable replica is an object with a warning, not an er
 })
 
 test_that("t0 = NULL fits with the experimental covariance", {
+  skip_without_core()
   short <- fit_control(epochs = 5, threshold_chi2 = NULL)
   fit <- fit_pdf("hera", replicas = 1, seed = 1, t0 = NULL, control = short)
   expect_true(all(is.finite(chi2(fit)$chi2)))
