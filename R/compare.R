@@ -204,7 +204,10 @@ plot_two_bands <- function(object, xscale) {
   rows$sd <- rows$sd / abs(reference)
   rows <- rows[is.finite(rows$mean) & rows$x < 0.8 & rows$x > 1e-4, ]
   rows$panel <- panel_labels(rows$flavour, unique(object$bands$flavour))
+  rows$whole <- rows$mean
   rows <- do.call(rbind, lapply(split(rows, rows$panel), keep_in_reach))
+  # A line ends where it leaves its panel.
+  rows$mean[which(rows$mean != rows$whole)] <- NA
   rows$label <- factor(rows$label, levels = object$labels)
   colours <- stats::setNames(c(blue, vermilion), object$labels)
   ggplot2::ggplot(in_view(rows, xscale), ggplot2::aes(.data$x)) +
@@ -212,7 +215,7 @@ plot_two_bands <- function(object, xscale) {
     # A function has no interval.
     ggplot2::geom_ribbon(ggplot2::aes(ymin = .data$lower, ymax = .data$upper, fill = .data$label),
       data = in_view(rows[is.finite(rows$lower), ], xscale), alpha = 0.28) +
-    ggplot2::geom_line(ggplot2::aes(y = .data$mean, colour = .data$label), linewidth = 0.7) +
+    ggplot2::geom_line(ggplot2::aes(y = .data$mean, colour = .data$label), linewidth = 0.7, na.rm = TRUE) +
     panels() +
     scale_x_momentum(xscale) +
     ggplot2::scale_colour_manual(NULL, values = colours, aesthetics = c("colour", "fill")) +

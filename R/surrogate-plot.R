@@ -158,6 +158,8 @@ plot_history <- function(history, title) {
     epoch = rep(history$epoch, 2), member = rep(history$member, 2),
     of = rep(kinds, each = nrow(history)), value = c(history$loss, history$validation)
   )
+  # Without validation data both are the loss.
+  if (identical(history$loss, history$validation)) long <- long[long$of == "loss", ]
   long <- long[is.finite(long$value) & long$value > 0, ]
   members <- length(unique(history$member))
   ggplot2::ggplot(long, ggplot2::aes(.data$epoch, .data$value, colour = .data$of)) +
