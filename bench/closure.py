@@ -25,6 +25,8 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--epochs", type=int, default=17000)
     parser.add_argument("--pdf", default="toy")
     parser.add_argument("--constraints", action="store_true", help="positivity and integrability of NNPDF4.0")
+    parser.add_argument("--fraction", type=float, default=0.75, help="of every dataset's points in the training set")
+    parser.add_argument("--no-pseudodata", action="store_true", help="all replicas of a fit see its data as they are")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--save", help="folder for the complete result and the figure")
     parser.add_argument("--json")
@@ -40,7 +42,10 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     )
     found = pf.closure_test(
         data, theory, pdf=options.pdf, fits=options.fits, replicas=options.replicas, seed=options.seed,
-        control=pf.fit_control(epochs=options.epochs), constraints="nnpdf40" if options.constraints else None,
+        control=pf.fit_control(
+            epochs=options.epochs, training_fraction=options.fraction, pseudodata=not options.no_pseudodata
+        ),
+        constraints="nnpdf40" if options.constraints else None,
     )  # fmt: skip
     fitted = time.perf_counter()
     print(found)
@@ -54,7 +59,9 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
                "xi_expected": whole.averages.expected, "xi_pdf": pdf.averages.inside}  # fmt: skip
     return {
         "data": options.data, "points": found.n_data, "fits": options.fits, "replicas": options.replicas,
-        "epochs_at_most": options.epochs, "constraints": options.constraints, "left_out": str(found.left_out),
+        "epochs_at_most": options.epochs, "training_fraction": options.fraction,
+        "pseudodata": not options.no_pseudodata,
+        "constraints": options.constraints, "left_out": str(found.left_out),
         "seconds_all": fitted - started, "seconds_training": seconds["training"],
         "seconds_compiling": seconds["compiling"], "seconds_statistics": evaluated - fitted,
         "faithful_ratio": found.faithful[0], "faithful_xi": found.faithful[1],

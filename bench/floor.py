@@ -6,8 +6,7 @@ Operations are counted from the shapes: multiply-adds of the network (forward, a
 backward), of the theory map, and of the two quadratic forms. The machine's rates are measured here: a
 large float32 matrix product on one core (operations), and the products of a block's quadratic forms
 alone (bytes: they are larger than the caches; training's is read in every epoch, validation's once for
-many). The profile is XLA's own, summed
-by the kind of work, of one block on one core.
+many). The profile is XLA's own, summed by the kind of work, of one block on one core.
 """
 
 from __future__ import annotations
