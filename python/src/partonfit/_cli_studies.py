@@ -34,13 +34,13 @@ def closure(
 
     Example: partonfit closure hera -o closure --fits 25 --replicas 40
     """
-    from partonfit import runcard
+    from partonfit import _card_lines, runcard
     from partonfit._files import check_writable
 
     settings = runcard.parse_card("data: hera") if card == "hera" else runcard.read_card(_console.existing_card(card))
     settings = runcard.with_changes(settings, seed=seed, epochs=epochs, theory=theory)
     check_writable(output, overwrite=overwrite)
-    with _console.fit_progress() as progress:
+    with _console.fit_progress() as progress, _card_lines.located(card):
         result = runcard.run_closure(
             settings, pdf=pdf, base=Path(card).parent, fits=fits, replicas=replicas, progress=progress
         )

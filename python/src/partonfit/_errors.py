@@ -82,6 +82,7 @@ def nearest(name: str, known: Iterable[str], *, what: str = "name") -> str:
         close = [folded[m] for m in difflib.get_close_matches(str(name).casefold(), folded, n=1, cutoff=0.4)]
     if close:
         return f"Did you mean '{close[0]}'?"
+    several = {"theory": "theories", "basis": "bases"}.get(what, f"{what}s")
     if len(names) <= 12:
-        return f"Known {what}s: {', '.join(names)}."
-    return f"There are {len(names)} known {what}s."
+        return f"Known {several}: {', '.join(names)}."
+    return f"There are {len(names)} known {several}."

@@ -80,7 +80,7 @@ def fit(
 
     Example: partonfit fit hera -o fit --replicas 100 --seed 1
     """
-    from partonfit import runcard
+    from partonfit import _card_lines, runcard
     from partonfit._files import check_writable, write_file
 
     settings = runcard.RunSettings(data="hera") if card == "hera" else runcard.read_card(_console.existing_card(card))
@@ -96,9 +96,15 @@ def fit(
     with _together.joined(processes, coordinator, process_id) as first, _console.fit_progress(shown=first) as progress:
         callbacks = _together.logs(log, tensorboard) if first else ()
         _together.make_room(store, resume=resume, overwrite=overwrite)
-        result = runcard.run(
-            settings, base=Path(card).parent, progress=progress, callbacks=callbacks, checkpoint=store, resume=resume
-        )
+        with _card_lines.located(card):
+            result = runcard.run(
+                settings,
+                base=Path(card).parent,
+                progress=progress,
+                callbacks=callbacks,
+                checkpoint=store,
+                resume=resume,
+            )
     if not first:
         return
     result.save(output, overwrite=overwrite)
