@@ -6,7 +6,6 @@ import json
 import platform
 import time
 from collections.abc import Callable
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from partonfit._checks import whole
 from partonfit._constrained import checked_constraints, constrained_maps, constraint_settings, final_losses
 from partonfit._errors import SettingError, StorageError
 from partonfit._postfit import postfit
+from partonfit._versions import version
 from partonfit.data import Data, load_data
 from partonfit.inference import Compression, FitControl, draw_replicas, fit_control, fit_replicas
 from partonfit.inference._black_box import black_box, fit_black_box

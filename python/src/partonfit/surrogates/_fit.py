@@ -7,7 +7,6 @@ import math
 import platform
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from importlib.metadata import version
 from typing import Any
 
 import keras
@@ -16,6 +15,7 @@ import numpy as np
 from partonfit import _seeds
 from partonfit._checks import real, whole
 from partonfit._errors import FitError, SettingError
+from partonfit._versions import version
 from partonfit.operators import wrap_operator
 from partonfit.surrogates._design import KINDS, SurrogateDesign, surrogate_design
 from partonfit.surrogates._loss import SurrogateLoss, make_loss, surrogate_loss
