@@ -16,8 +16,8 @@
 #' @return A tibble with one row per row of `new_data`, in its order, and the columns `x`, `Q`,
 #'   `flavour` followed by those of `type`. All PDFs are x f(x, Q), without dimension.
 #' @section Errors:
-#' Values out of range, missing values and unknown columns are errors of class
-#' `partonfit_error_argument`; an unknown flavour is one of class `partonfit_error_setting` that
+#' Values out of range, missing values and columns that misspell `Q` or `flavour` (`q`, `flavor`) are errors
+#' of class `partonfit_error_argument`, other columns are not read; an unknown flavour is one of class `partonfit_error_setting` that
 #' suggests the nearest name; without Python, `partonfit_error_python`.
 #' @examples
 #' \dontrun{
@@ -94,9 +94,25 @@ check_new_data <- function(new_data, x, Q, flavour, call) {
       arg = "new_data", call = call)
   }
   if (!"x" %in% names(new_data) || nrow(new_data) == 0) {
+    columns <- if (ncol(new_data) == 0) "no columns" else "the columns {.field {names(new_data)}}"
     abort_partonfit("argument", c(
       "{.arg new_data} must have a column {.field x} and at least one row.",
-      x = "It has {nrow(new_data)} row{?s} and the columns {.field {names(new_data)}}."
+      x = paste0("It has {nrow(new_data)} row{?s} and ", columns, ".")
+    ), arg = "new_data", call = call)
+  }
+  check_spelling(names(new_data), call)
+}
+
+# Other columns may be there, but one that is meant and spelt otherwise would give Q0 or the gluon unnoticed.
+check_spelling <- function(given, call) {
+  wanted <- c(q = "Q", flavor = "flavour", flavour = "flavour")
+  wrong <- intersect(names(wanted), tolower(setdiff(given, wanted)))
+  wrong <- wrong[!wanted[wrong] %in% given]
+  if (length(wrong) > 0) {
+    found <- given[tolower(given) == wrong[[1]]][[1]]
+    abort_partonfit("argument", c(
+      "{.arg new_data} has a column {.field {found}}, which is not read.",
+      i = "Name it {.field {wanted[[wrong[[1]]]]}}."
     ), arg = "new_data", call = call)
   }
 }
