@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import zipfile
@@ -60,6 +61,7 @@ def fit_from_files(files: dict[str, bytes], sources: Sources, where: str = "this
         with np.load(io.BytesIO(files[ARRAYS]), allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
         settings, provenance = description["settings"], description["provenance"]
+        _check_card(provenance, where)
         return PDFFit(
             weights=Weights(
                 description["model"], _numbered(arrays, "trainable"), _numbered(arrays, "non_trainable"),
@@ -101,6 +103,14 @@ def read_fit(folder: str | Path, sources: Sources) -> PDFFit:
             raise StorageError(msg)
         files[name] = (path / name).read_bytes()
     return fit_from_files(files, sources, str(path))
+
+
+def _check_card(provenance: dict[str, Any], where: str) -> None:
+    """Raise :class:`StorageError` when the card of a fit is no longer the one it was made by."""
+    card = provenance.get("card")
+    if card is not None and hashlib.sha256(card["resolved"].encode()).hexdigest() != card["hash"]:
+        msg = f"The card stored with {where} was changed after the fit: its hash is not {card['hash'][:12]}."
+        raise StorageError(msg)
 
 
 def _plain(entry: dict[str, Any]) -> dict[str, Any]:
