@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import keras
 import numpy as np
 import partonfit as pf
 import pytest
@@ -88,3 +89,13 @@ def test_few_fits_are_kept(parts: dict) -> None:
     assert not bridge.is_loaded("fit 0")
     assert len(_bridge_fits.fits) == _bridge_fits.KEEP_FITS
     bridge.load(parts["id"], parts["state"])
+
+
+def test_weights_are_named_alike_whatever_was_made_before(parts: dict) -> None:
+    bridge.load(parts["id"], parts["state"])
+    first = bridge.weights(parts["id"])["names"]
+    assert bridge.weights(parts["id"])["names"] == first  # Keras has counted on since
+    assert first[0] == "dense/kernel[1]"
+    network = keras.Sequential([keras.Input((2,)), keras.layers.Dense(2, name="mine_7"), keras.layers.Dense(1)])
+    paths = bridge._steady_paths(network, network.trainable_variables)
+    assert [path.rsplit("/", 2)[-2] for path in paths] == ["mine_7", "mine_7", "dense", "dense"]

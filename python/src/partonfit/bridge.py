@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -164,7 +165,7 @@ def fit(
     return _kept(result) | {"callback_error": result.provenance.get("callback_error", "")}
 
 
-def postfit(name: str, sigmas: float, integrability: float, positivity: float | None) -> dict[str, Any]:
+def postfit(name: str, sigmas: float, integrability: float | None, positivity: float | None) -> dict[str, Any]:
     """Decide anew which replicas of a fit are kept; everything of the new fit as from :func:`fit`."""
     return _kept(pf.postfit(recall(name), sigmas=sigmas, integrability=integrability, positivity=positivity))
 
@@ -295,14 +296,38 @@ def _cholesky(result: Any, covariance: str) -> np.ndarray:
     return result.data.cholesky(result.data.covariance(None if t0 is None else np.asarray(t0)))
 
 
+def _steady_paths(model: Any, variables: Any) -> list[str]:
+    # Keras counts the names it makes through the whole session (dense_7): here they are counted
+    # within the model, so that the same fit has the same names whatever was fitted before it.
+    kinds, waiting = set(), [model]
+    while waiting:
+        layer = waiting.pop()
+        kinds.add(re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", type(layer).__name__).lower())
+        waiting += getattr(layer, "layers", [])
+    new: dict[str, str] = {}
+    counts: dict[str, int] = {}
+
+    def steady(part: str) -> str:
+        kind = re.sub(r"_[0-9]+$", "", part)
+        if kind not in kinds:
+            return part
+        if part not in new:
+            count = counts[kind] = counts.get(kind, -1) + 1
+            new[part] = f"{kind}_{count}" if count else kind
+        return new[part]
+
+    return ["/".join(steady(part) for part in variable.path.split("/")) for variable in variables]
+
+
 def weights(name: str) -> dict[str, Any]:
     """Return the trained ``values`` (kept replica, weight) and the ``names`` (weight,)."""
     result = recall(name)
     model = keras.saving.deserialize_keras_object(json.loads(result.weights.model), safe_mode=True)
     names: list[str] = []
-    for variable in model.trainable_variables:
+    variables = model.trainable_variables
+    for path, variable in zip(_steady_paths(model, variables), variables, strict=True):
         size = int(np.prod(variable.shape)) if len(variable.shape) else 1
-        names += [f"{variable.path}[{i}]" for i in range(1, size + 1)]
+        names += [f"{path}[{i}]" for i in range(1, size + 1)]
     kept = np.flatnonzero(result.kept)
     leaves = [np.asarray(leaf, dtype=float)[kept].reshape(len(kept), -1) for leaf in result.weights.trainable]
     return {"names": names, "values": np.ascontiguousarray(np.concatenate(leaves, axis=1))}
