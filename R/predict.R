@@ -17,8 +17,8 @@
 #'   `flavour` followed by those of `type`. All PDFs are x f(x, Q), without dimension.
 #' @section Errors:
 #' Values out of range, missing values and columns that misspell `Q` or `flavour` (`q`, `flavor`) are errors
-#' of class `partonfit_error_argument`, other columns are not read; an unknown flavour is one of class `partonfit_error_setting` that
-#' suggests the nearest name; without Python, `partonfit_error_python`.
+#' of class `partonfit_error_argument`, other columns are not read; an unknown flavour is one of class
+#' `partonfit_error_setting` that suggests the nearest name; without Python, `partonfit_error_python`.
 #' @examples
 #' \dontrun{
 #' predict(fit, expand.grid(x = c(0.001, 0.01, 0.1), Q = c(1.65, 91.2), flavour = "g"))
