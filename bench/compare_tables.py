@@ -29,7 +29,7 @@ import numpy as np
 from _common import shared
 from partonfit.models._toy import toy_pdf
 from partonfit.theory import read_table
-from partonfit.theory.building import _build, _groups
+from partonfit.theory.building import _build, _groups, _requests
 
 
 def compare(request: _groups.Request) -> dict[str, Any]:
@@ -45,7 +45,7 @@ def main() -> None:
     """Print one line per dataset and split by whether bottom is active."""
     results = {}
     print(f"{'table':<28} {'points':>6} {'largest':>9} {'median':>9} {'Q2<24.2':>9} {'Q2>24.2':>9}   worst point")
-    for request in _groups.hera_requests():
+    for request in _requests.hera():
         found = compare(request)
         size, q2 = np.abs(found["difference"]), found["points"][:, 1]
         worst = found["points"][size.argmax()]

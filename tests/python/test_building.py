@@ -11,7 +11,18 @@ from partonfit._errors import MissingDependencyError, SettingError, StorageError
 from partonfit._vocabulary import EVOLUTION
 from partonfit.models._toy import toy_pdf
 from partonfit.theory import read_table
-from partonfit.theory.building import _assemble, _build, _environment, _groups, _run, _schemes, build, check, info
+from partonfit.theory.building import (
+    _assemble,
+    _build,
+    _environment,
+    _groups,
+    _requests,
+    _run,
+    _schemes,
+    build,
+    check,
+    info,
+)
 from partonfit.theory.evolution import _contour, default_card, evolve
 from scipy.integrate import quad
 
@@ -70,15 +81,10 @@ def test_worker_runs_without_partonfit():
 
 
 def test_every_point_above_the_lowest_scale_is_in_one_group(tmp_path):
-    requests = _groups.hera_requests()
+    requests = _requests.hera()
     groups = _groups.groups(requests, _schemes.scheme("fonll-c"), tmp_path)
-    grouped = {(g.current, g.lepton, *point) for g in groups for point in g.points}
-    wanted = {
-        (r.current, r.lepton, *point)
-        for r in requests
-        for point, there in zip(r.points, r.computed, strict=True)
-        if there
-    }
+    grouped = {(g.probe, point) for g in groups for point in g.points}
+    wanted = {(r.probe, point) for r in requests for point, there in zip(r.points, r.computed, strict=True) if there}
     assert grouped == wanted
     assert sum(len(r.points) for r in requests) == 1306
     assert len({g.file for g in groups}) == len(groups)
@@ -87,7 +93,9 @@ def test_every_point_above_the_lowest_scale_is_in_one_group(tmp_path):
 
 
 def _fake_group(folder, q2=10.0):
-    return _groups.Group(folder / f"g{q2:g}.npz", "NC", "positron", ((0.01, q2, 0.1), (0.1, q2, 0.01)))
+    return _groups.Group(
+        folder / f"g{q2:g}.npz", _groups.Probe("XSHERANC", "NC", "positron"), ((0.01, q2, 0.1), (0.1, q2, 0.01))
+    )
 
 
 def _save(group, scale=1.0):
@@ -221,9 +229,7 @@ def test_embedded_tables_equal_stock_yadism_with_the_evolved_pdf():
     with np.load(GOLDEN) as stored:
         golden = dict(stored)
     x, card = _schemes.x_grid(), default_card()
-    tables = {
-        r.table: (r, read_table(_build.EMBEDDED / "hera" / f"{r.table}.pineappl.lz4")) for r in _groups.hera_requests()
-    }
+    tables = {r.table: (r, read_table(_build.EMBEDDED / "hera" / f"{r.table}.pineappl.lz4")) for r in _requests.hera()}
     checked = 0
     for k, point in enumerate(golden["points"]):
         q2 = float(point[1])
@@ -242,7 +248,7 @@ def test_embedded_tables_equal_stock_yadism_with_the_evolved_pdf():
 
 def test_embedded_tables_lie_close_to_the_public_ones(shared):
     """Both are NNLO FONLL-C; bench/compare_tables.py says where they differ and why."""
-    for request in _groups.hera_requests():
+    for request in _requests.hera():
         ours = read_table(_build.EMBEDDED / "hera" / f"{request.table}.pineappl.lz4")
         theirs = read_table(shared / "theory" / "dis_nnlo" / f"{request.table}.pineappl.lz4")
         a, b = ours.predict(toy_pdf(ours.x)), theirs.predict(toy_pdf(theirs.x))

@@ -7,8 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from partonfit._errors import DataError, SettingError
 from partonfit._seeds import stream
-from partonfit.data import load_data, pseudodata, split_masks
+from partonfit.data import load_data, pseudodata, split_masks, split_modes
+from partonfit.data._covariance import eigenmodes
+from partonfit.data._record import INDEPENDENT
 from partonfit.data._split import n_training
+from scipy.linalg import solve_triangular
 
 SOURCES = [("ADD", "UNCORR"), ("ADD", "CORR"), ("MULT", "LUMI"), ("MULT", "UNCORR")]
 
@@ -146,3 +149,79 @@ def test_one_point_always_trains_and_frac_of_a_dataset_comes_first():
 def test_bad_fraction(fraction):
     with pytest.raises(SettingError, match="training fraction"):
         split_masks(fake_data(fake_dataset()), 1, fraction=fraction)
+
+
+@given(st.permutations([0, 1, 2]), st.floats(0.1, 0.9))
+def test_split_of_eigenmodes_does_not_know_the_order_of_the_datasets(order, fraction):
+    sets = [fake_dataset(f"{n}_NC_1GEV_F2", k, seed=k, sources=SOURCES) for n, k in (("A", 5), ("B", 4), ("C", 3))]
+    data, other = fake_data(*sets), fake_data(*(sets[i] for i in order))
+    mask = split_modes(data, 3, fraction=fraction)
+    np.testing.assert_array_equal(mask, split_modes(other, 3, fraction=fraction))
+    assert mask.sum() == int(fraction * 12 + 1e-9)
+    place = [data.labels.index(label) for label in other.labels]
+    residuals = np.random.default_rng(1).normal(size=12)
+    halves = [
+        np.sum((eigenmodes(d.covariance(), d.order)[mask] @ r) ** 2)
+        for d, r in ((data, residuals), (other, residuals[place]))
+    ]
+    assert halves[0] == pytest.approx(halves[1], rel=1e-9)
+
+
+def test_eigenmodes_whiten_and_their_chi2_adds_up():
+    data = load_data("hera").select(["HERA_CC_318GEV_EM-SIGMARED", "HERA_NC_300GEV_EP-SIGMARED"])
+    covariance = data.covariance()
+    modes = eigenmodes(covariance, data.order)
+    np.testing.assert_allclose(modes @ covariance @ modes.T, np.eye(data.n_data), atol=1e-9)
+    residual = np.random.default_rng(1).normal(size=data.n_data) * np.sqrt(np.diag(covariance))
+    mask = split_modes(data, 1)
+    chi2 = [np.sum((modes[rows] @ residual) ** 2) for rows in (mask, ~mask)]
+    assert sum(chi2) == pytest.approx(residual @ np.linalg.solve(covariance, residual), rel=1e-9)
+    sigma = np.sqrt(np.diag(covariance))
+    widths = 1 / np.linalg.norm(modes * sigma, axis=1) ** 2  # eigenvalues of the correlation matrix
+    assert (np.diff(widths) > -1e-9).all()
+
+
+def covariance_of_factors(data):
+    """Return the exact covariance of (values + additive) * prod(1 + delta), from second moments of its parts."""
+    zero, one = data.sources(np.zeros(data.n_data)), data.sources(np.ones(data.n_data))
+    relative = one.correlated - zero.correlated
+    product = np.ones((data.n_data, data.n_data))
+    for column in relative.T[np.abs(relative).max(axis=0) > 0]:
+        product *= 1 + np.outer(column, column)
+    for dataset in data.datasets:
+        own = [k for k, kind in enumerate(dataset.systematics.percent_types) if kind in INDEPENDENT]
+        rows = np.arange(data.n_data)[data.slices[dataset.name]]
+        product[rows, rows] *= np.prod(1 + (dataset.systematics.percent[:, own] / 100) ** 2, axis=1)
+    square = np.outer(data.values, data.values)
+    additive = zero.correlated @ zero.correlated.T + np.diag(zero.independent**2)
+    return (square + additive) * product - square
+
+
+@pytest.mark.parametrize("separate", [False, True])
+def test_ten_thousand_samples_of_hera_have_its_mean_and_covariance(separate):
+    """Whitened, they are independent standard numbers: each sum below has a known distribution."""
+    data, n = load_data("hera"), 10_000
+    drawn = replicas(data, n, separate_multiplicative=separate) - data.values
+    factor = np.linalg.cholesky(covariance_of_factors(data) if separate else data.covariance())
+    white = solve_triangular(factor, drawn.T, lower=True, check_finite=False)
+    k = data.n_data
+    mean2 = n * np.sum(white.mean(axis=1) ** 2)
+    assert abs(mean2 - k) < 4.5 * np.sqrt(2 * k)
+    sample = np.cov(white)
+    off = sample[np.triu_indices(k, 1)] * np.sqrt(n)
+    spread = (np.diag(sample) - 1) * np.sqrt(n / 2)
+    assert np.abs(off).max() < 5.5
+    assert np.abs(spread).max() < 5.5
+    assert off.std() == pytest.approx(1, abs=0.01)
+
+
+def test_datasets_without_a_common_source_are_uncorrelated_in_ten_thousand_samples():
+    sets = [
+        fake_dataset(f"{n}_NC_1GEV_F2", 6, seed=k, sources=[("ADD", "CORR"), ("MULT", n), ("MULT", "UNCORR")])
+        for k, n in enumerate("AB")
+    ]
+    data, n = fake_data(*sets), 10_000
+    for options in ({}, {"separate_multiplicative": True}, {"covariance": data.covariance()}):
+        cross = np.corrcoef(replicas(data, n, **options).T)[:6, 6:] * np.sqrt(n)
+        assert np.abs(cross).max() < 4.5
+        assert np.sum(cross**2) < 36 + 4.5 * np.sqrt(2 * 36)

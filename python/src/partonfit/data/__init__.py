@@ -15,3 +15,6 @@ from partonfit.data._expressions import parse_condition as parse_condition
 from partonfit.data._load import load_data as load_data
 from partonfit.data._pseudodata import pseudodata as pseudodata
 from partonfit.data._split import split_masks as split_masks
+from partonfit.data._split import split_modes as split_modes
+from partonfit.data._theory_covariance import TheoryCovariance as TheoryCovariance
+from partonfit.data._theory_covariance import load_theory_covariance as load_theory_covariance

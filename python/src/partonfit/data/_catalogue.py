@@ -23,20 +23,37 @@ from partonfit.data._commondata import (
 )
 from partonfit.data._record import INDEPENDENT, WITHIN, Record, from_file, write_atomically
 
-EMBEDDED = {
-    "hera": (
-        "HERA_NC_318GEV_EM-SIGMARED",
-        "HERA_NC_318GEV_EP-SIGMARED",
-        "HERA_NC_225GEV_EP-SIGMARED",
-        "HERA_NC_251GEV_EP-SIGMARED",
-        "HERA_NC_300GEV_EP-SIGMARED",
-        "HERA_CC_318GEV_EM-SIGMARED",
-        "HERA_CC_318GEV_EP-SIGMARED",
-    )
-}
+HERA = (
+    "HERA_NC_318GEV_EM-SIGMARED",
+    "HERA_NC_318GEV_EP-SIGMARED",
+    "HERA_NC_225GEV_EP-SIGMARED",
+    "HERA_NC_251GEV_EP-SIGMARED",
+    "HERA_NC_300GEV_EP-SIGMARED",
+    "HERA_CC_318GEV_EM-SIGMARED",
+    "HERA_CC_318GEV_EP-SIGMARED",
+)
+"""The inclusive HERA I+II datasets."""
+
+FIXED_TARGET = (
+    "NMC_NC_NOTFIXED_EM-F2",
+    "NMC_NC_NOTFIXED_P_EM-SIGMARED",
+    "SLAC_NC_NOTFIXED_P_EM-F2",
+    "SLAC_NC_NOTFIXED_D_EM-F2",
+    "BCDMS_NC_NOTFIXED_P_EM-F2",
+    "BCDMS_NC_NOTFIXED_D_EM-F2",
+)
+"""Muons and electrons on protons and deuterons at rest."""
+
+EMBEDDED = {"hera": HERA, "fixed-target": FIXED_TARGET, "dis": (*HERA, *FIXED_TARGET)}
 """Groups of datasets that travel with the package, by group name."""
 
-_SAME_NUMBERS = ((), ("legacy",))  # for the embedded sets both variants hold the same numbers
+VARIANTS: dict[str, tuple[str, ...]] = dict.fromkeys(FIXED_TARGET, ("legacy",))
+"""Variants that stand for a dataset of a group: these have no uncertainties without one."""
+
+_FILES = ("hera", "fixed-target")
+"""Groups with a file of their own, which holds every dataset once."""
+
+_SAME_NUMBERS = ((), ("legacy",))  # for HERA both variants hold the same numbers
 _OBSERVABLE = re.compile(r"^\s*-?\s*observable_name:\s*['\"]?([^'\"\s#]+)", re.MULTILINE)
 
 
@@ -87,9 +104,10 @@ def find_record(name: str, variant: tuple[str, ...], data_dir: Any = None) -> Re
     DataError
         When no such dataset or variant exists; the message suggests the nearest name.
     """
-    if data_dir is None and variant in _SAME_NUMBERS:
-        for group, names in EMBEDDED.items():
-            if name in names and embedded_path(group).is_file():
+    if data_dir is None:
+        for group in _FILES:
+            same = (VARIANTS[name],) if name in VARIANTS else _SAME_NUMBERS
+            if name in EMBEDDED[group] and variant in same and embedded_path(group).is_file():
                 return embedded_records(group)[name]
     name, variant = present_name(name, variant, data_dir)
     return read_record(name, variant, data_dir=data_dir)
@@ -140,18 +158,19 @@ def list_datasets(data_dir: Any = None) -> tuple[DatasetInfo, ...]:
 
     Examples
     --------
-    >>> hera = [d for d in list_datasets() if d.embedded]
-    >>> len(hera), sum(d.n_data for d in hera)
-    (7, 1306)
+    >>> ours = [d for d in list_datasets() if d.embedded]
+    >>> len(ours), sum(d.n_data for d in ours)
+    (13, 2885)
     """
+    embedded = set(EMBEDDED["dis"])
     stored = None if data_dir is not None else _list_path()
     if stored is not None and stored.is_file():
         try:
             rows = json.loads(stored.read_text(encoding="utf-8"))
-            return tuple(DatasetInfo(**{**row, "variants": tuple(row["variants"])}) for row in rows)
+            own = [{"variants": tuple(row["variants"]), "embedded": row["name"] in embedded} for row in rows]
+            return tuple(DatasetInfo(**{**row, **mine}) for row, mine in zip(rows, own, strict=True))
         except (OSError, ValueError, TypeError, KeyError):
             pass  # a damaged cache is rebuilt
-    embedded = {name for names in EMBEDDED.values() for name in names}
     found: dict[str, DatasetInfo] = {}
     for folder in data_folders(data_dir):
         for path in sorted(folder.glob("*/metadata.yaml")):
@@ -207,7 +226,7 @@ def describe_dataset(name: str, variant: str | Sequence[str] | None = None, *, d
     (42, 'DIS_CC', [['HERA_CC_318GEV_EM_SIGMARED']])
     """
     if name in EMBEDDED:
-        records = [embedded_records(name)[one] for one in EMBEDDED[name]]
+        records = [find_record(one, VARIANTS.get(one, ())) for one in EMBEDDED[name]]
         return {
             "name": name,
             "n_data": sum(record.n_data for record in records),

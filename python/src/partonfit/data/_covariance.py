@@ -73,11 +73,13 @@ def sources(datasets: Sequence[Dataset], scale: np.ndarray) -> Sources:
     return Sources(np.sqrt(variance), correlated, tuple(columns))
 
 
-def assemble(datasets: Sequence[Dataset], scale: np.ndarray) -> np.ndarray:
-    """Return the covariance (data, data) of several datasets, divided by their weights."""
+def assemble(datasets: Sequence[Dataset], scale: np.ndarray, extra: np.ndarray | None = None) -> np.ndarray:
+    """Return the covariance (data, data) of several datasets plus ``extra``, divided by their weights."""
     found = sources(datasets, scale)
     matrix = found.correlated @ found.correlated.T
     matrix[np.diag_indices_from(matrix)] += found.independent**2
+    if extra is not None:
+        matrix += extra
     root = np.sqrt(np.concatenate([np.full(d.n_data, d.weight) for d in datasets]))
     if (root != 1).any():
         matrix /= root[:, None]
@@ -167,3 +169,32 @@ def _factorises(block: np.ndarray) -> bool:
 def _smallest_eigenvalue(block: np.ndarray) -> float:
     sigma = np.sqrt(np.diag(block))
     return float(np.linalg.eigvalsh(block / np.outer(sigma, sigma))[0])
+
+
+def eigenmodes(matrix: np.ndarray, order: np.ndarray) -> np.ndarray:
+    r"""Return the whitening (mode, data) to the eigenmodes of the correlation matrix.
+
+    .. math:: W = \Lambda^{-1/2} U^T D^{-1}, \qquad C = D U \Lambda U^T D
+
+    so that the chi2 of residuals r is :math:`|W r|^2`, mode by mode. Modes are sorted by eigenvalue.
+
+    Parameters
+    ----------
+    matrix
+        Covariance (data, data), positive definite.
+    order
+        Rows in an order of their own (data,), such as that of their labels: where eigenvalues coincide
+        (points without correlations) the vectors depend on it.
+
+    Examples
+    --------
+    >>> w = eigenmodes(np.array([[4.0, 1.0], [1.0, 1.0]]), np.arange(2))
+    >>> (w.T @ w @ np.array([[4.0, 1.0], [1.0, 1.0]])).round(12)
+    array([[ 1.,  0.],
+           [-0.,  1.]])
+    """
+    sigma = np.sqrt(np.diag(matrix))[order]
+    values, vectors = np.linalg.eigh(matrix[np.ix_(order, order)] / np.outer(sigma, sigma))
+    result = np.empty_like(vectors)
+    result[:, order] = (vectors / sigma[:, None]).T / np.sqrt(values)[:, None]
+    return result

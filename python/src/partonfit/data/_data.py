@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,8 @@ from partonfit.data._dataset import Dataset
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from partonfit.data._theory_covariance import TheoryCovariance
 
 
 @dataclass(frozen=True)
@@ -111,6 +113,12 @@ class Data:
         """Central values (data,)."""
         return np.concatenate([dataset.values for dataset in self.datasets])
 
+    @cached_property
+    def order(self) -> np.ndarray:
+        """Rows sorted by label (data,): an order that does not depend on that of the datasets."""
+        labels = self.labels
+        return np.array(sorted(range(len(labels)), key=labels.__getitem__))
+
     @property
     def labels(self) -> tuple[tuple[str, int], ...]:
         """For each point its dataset and its row number in the published dataset."""
@@ -132,10 +140,18 @@ class Data:
         return self._recent_sources[key]
 
     @cached_property
+    def additive_and_factors(self) -> tuple[Sources, Sources]:
+        """Sources of the additive uncertainties, and the multiplicative ones relative to the data (correlated)."""
+        zero, one = sources(self.datasets, np.zeros(self.n_data)), sources(self.datasets, np.ones(self.n_data))
+        return zero, replace(one, correlated=one.correlated - zero.correlated)
+
+    @cached_property
     def _recent_sources(self) -> dict[bytes, Sources]:
         return {}
 
-    def covariance(self, t0: np.ndarray | None = None, *, floor: float = 0.0) -> np.ndarray:
+    def covariance(
+        self, t0: np.ndarray | None = None, *, floor: float = 0.0, theory: TheoryCovariance | None = None
+    ) -> np.ndarray:
         """Return the covariance matrix (data, data).
 
         Parameters
@@ -145,11 +161,14 @@ class Data:
             arXiv:0912.2276); None takes the measured values (experimental covariance).
         floor
             Eigenvalues of the correlation matrix below it are raised to it; 0 leaves the matrix alone.
+        theory
+            Theory uncertainties, added by label; a dataset's weight divides them like the others.
         """
         if isinstance(floor, bool) or not isinstance(floor, int | float) or not 0 <= floor < 1:
             msg = f"floor must be a number from 0 to below 1, not {floor!r}."
             raise SettingError(msg)
-        matrix = assemble(self.datasets, self._scale(t0))
+        extra = None if theory is None else theory.on(self).matrix()
+        matrix = assemble(self.datasets, self._scale(t0), extra)
         return regularise(matrix, float(floor)) if floor > 0 else matrix
 
     def cholesky(self, covariance: np.ndarray) -> np.ndarray:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from partonfit._errors import SettingError, nearest
-from partonfit.data._catalogue import EMBEDDED
+from partonfit.data._catalogue import EMBEDDED, VARIANTS
 
 KEYS = ("dataset", "variant", "frac", "cfac", "weight", "custom_group")
 
@@ -64,7 +64,7 @@ def read_entries(entries: str | Mapping[str, Any] | Entry | Iterable[Any]) -> li
     result: list[Entry] = []
     for item in items:
         if isinstance(item, str) and item in EMBEDDED:
-            result.extend(Entry(name) for name in EMBEDDED[item])
+            result.extend(Entry(name, VARIANTS.get(name, ())) for name in EMBEDDED[item])
         else:
             result.append(_entry(item))
     if not result:

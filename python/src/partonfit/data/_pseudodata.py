@@ -13,6 +13,7 @@ from partonfit.data._covariance import Sources
 from partonfit.data._data import Data
 from partonfit.data._record import INDEPENDENT
 from partonfit.data._split import Streams, streams
+from partonfit.data._theory_covariance import TheoryCovariance
 
 
 def pseudodata(
@@ -21,6 +22,7 @@ def pseudodata(
     rng: int | Streams = 0,
     *,
     t0: np.ndarray | None = None,
+    theory: TheoryCovariance | None = None,
     separate_multiplicative: bool = False,
     positive_tries: int = 0,
 ) -> np.ndarray:
@@ -43,6 +45,9 @@ def pseudodata(
         A seed, or a function from names to a ``numpy.random.Generator``.
     t0
         Predictions (data,) that multiplicative sources are proportional to; None takes the data.
+    theory
+        Theory uncertainties on the points of the data (``TheoryCovariance.on(data)``): one more noise, with a
+        number per source. Not used with ``covariance``.
     separate_multiplicative
         Whether multiplicative sources act as factors: ``(values + additive noise) * prod(1 + delta)``.
     positive_tries
@@ -73,9 +78,9 @@ def pseudodata(
         if covariance is not None:
             result = _from_covariance(data, covariance, normal)
         elif separate_multiplicative:
-            result = _with_factors(data, normal)
+            result = _with_factors(data, normal, theory)
         else:
-            result = data.values + _noise(data, data.sources(t0), normal)
+            result = data.values + _noise(data, data.sources(t0), normal) + _theory_noise(theory, normal)
         if not positive_tries or not (negative := _negative(data, result)):
             return result
     msg = (
@@ -92,6 +97,10 @@ def _noise(data: Data, found: Sources, normal: Normal) -> np.ndarray:
     """Return one draw of the noise (data,): independent part by dataset, correlated part by source."""
     unit = np.concatenate([normal("points", d.name).normal(size=d.n_data) for d in data.datasets])
     return found.independent * unit + found.correlated @ _named_normals(normal("sources"), found.labels)
+
+
+def _theory_noise(theory: TheoryCovariance | None, normal: Normal) -> np.ndarray | float:
+    return 0.0 if theory is None else theory.sizes @ _named_normals(normal("theory"), theory.sources)
 
 
 def _named_normals(generator: np.random.Generator, labels: Sequence[tuple[str, ...]]) -> np.ndarray:
@@ -117,13 +126,12 @@ def _from_covariance(data: Data, covariance: np.ndarray, normal: Normal) -> np.n
     return data.values + noise
 
 
-def _with_factors(data: Data, normal: Normal) -> np.ndarray:
+def _with_factors(data: Data, normal: Normal, theory: TheoryCovariance | None) -> np.ndarray:
     """Return ``(values + additive noise) * prod(1 + delta)`` with delta the relative multiplicative noise."""
-    zero, one = data.sources(np.zeros(data.n_data)), data.sources(np.ones(data.n_data))
-    noise = _noise(data, zero, normal)
-    relative = one.correlated - zero.correlated
-    shifts = _named_normals(normal("factors"), one.labels)
-    factor = np.prod(1 + relative * shifts, axis=1)
+    additive, relative = data.additive_and_factors
+    noise = _noise(data, additive, normal) + _theory_noise(theory, normal)
+    shifts = _named_normals(normal("factors"), relative.labels)
+    factor = np.prod(1 + relative.correlated * shifts, axis=1)
     for dataset in data.datasets:
         sizes = dataset.systematics.percent / 100
         kinds = np.array([t in INDEPENDENT for t in dataset.systematics.percent_types], dtype=bool)

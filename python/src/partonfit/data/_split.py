@@ -80,3 +80,35 @@ def _checked(fraction: Any) -> float:
         msg = f"The training fraction must be a number above 0 and at most 1, not {fraction!r}."
         raise SettingError(msg)
     return float(fraction)
+
+
+def split_modes(data: Data, rng: int | Streams, *, fraction: float = 0.75) -> np.ndarray:
+    """Draw the training modes of one replica, among the eigenmodes of the correlation matrix of all data.
+
+    The modes are counted by ascending eigenvalue, so the order of the datasets changes nothing. A dataset's own
+    ``frac`` has no meaning here.
+
+    Parameters
+    ----------
+    data
+        The data: there are as many modes as points.
+    rng
+        As in :func:`split_masks`.
+    fraction
+        Part of the modes used for training, in (0, 1].
+
+    Returns
+    -------
+    numpy.ndarray
+        True for training modes, False for validation modes (data,).
+
+    Examples
+    --------
+    >>> from partonfit.data import load_data
+    >>> int(split_modes(load_data("hera"), 1).sum())
+    858
+    """
+    draw = streams(rng, "split")
+    mask = np.zeros(data.n_data, dtype=bool)
+    mask[draw("eigenmodes").permutation(data.n_data)[: n_training(data.n_data, _checked(fraction))]] = True
+    return mask

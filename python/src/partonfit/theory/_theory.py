@@ -15,8 +15,8 @@ import numpy as np
 from partonfit._errors import SettingError, TheoryError, nearest
 from partonfit.theory._tables import SUFFIX, FKTable, read_table
 
-EMBEDDED = ("hera",)
-"""Names of the theories that travel with the package."""
+EMBEDDED = {"hera": ("hera",), "dis": ("hera", "fixed-target")}
+"""Theories that travel with the package, by name: the folders they consist of."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,7 +125,7 @@ def load_theory(source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]
     Parameters
     ----------
     source
-        ``"hera"`` for the tables that travel with the package, a folder of ``*.pineappl.lz4`` files,
+        ``"hera"`` or ``"dis"`` for the tables that travel with the package, a folder of ``*.pineappl.lz4`` files,
         a folder ``theory_<id>`` with those files in ``fastkernel/``, a folder whose subfolders hold
         such files, or several folders searched in order (a list, or one text with the separator of
         search paths).
@@ -143,8 +143,7 @@ def load_theory(source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]
     partonfit._errors.TheoryError: The theory folder /no/such/folder does not exist. ...
     """
     if isinstance(source, str) and source in EMBEDDED:
-        folder = Path(__file__).parent / "embedded" / source
-        return _open(source, [folder])
+        return _open(source, [Path(__file__).parent / "embedded" / part for part in EMBEDDED[source]])
     if isinstance(source, str | os.PathLike):
         text = os.fspath(source)
         source = [text] if Path(text).expanduser().is_dir() else text.split(os.pathsep)
@@ -154,7 +153,7 @@ def load_theory(source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]
         msg = f"theory must be a name or a folder, not {source!r}."
         raise SettingError(msg) from None
     if not places:
-        msg = "theory is an empty list. Give 'hera' or a folder of tables."
+        msg = "theory is an empty list. Give 'hera', 'dis' or a folder of tables."
         raise SettingError(msg)
     folders = [folder for place in places for folder in _table_folders(place)]
     return _open(os.pathsep.join(str(place.resolve()) for place in places), folders)

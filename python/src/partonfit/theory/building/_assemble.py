@@ -19,7 +19,7 @@ import numpy as np
 
 from partonfit._vocabulary import EVOLUTION, PIDS, TO_FLAVOURS
 from partonfit.theory.building import _schemes
-from partonfit.theory.building._groups import Group, Request
+from partonfit.theory.building._groups import Group, Point, Probe, Request
 from partonfit.theory.evolution import EvolutionCard
 from partonfit.theory.evolution._coupling import a_s
 from partonfit.theory.evolution._operators import expand, operators
@@ -29,6 +29,9 @@ CHANNELS = {
     "V3": 203, "V8": 208, "V15": 215, "V": 200,
 }  # fmt: skip
 """Combinations independent at Q0 with four flavours, and their numbers in PineAPPL's evolution basis."""
+
+ISOVECTOR = ("T3", "V3")
+"""Combinations that vanish in a nucleon that is half proton and half neutron."""
 
 
 def to_evolution(values: np.ndarray, pids: Sequence[int]) -> np.ndarray:
@@ -45,32 +48,33 @@ def weights(arrays: dict[str, np.ndarray], q2: float, card: EvolutionCard) -> np
     return to_evolution(summed, arrays["pids"].tolist())
 
 
-def rows(
-    finished: Sequence[tuple[Group, dict[str, np.ndarray]]], card: EvolutionCard
-) -> dict[tuple[Any, ...], np.ndarray]:
-    """Return the table rows (channel, x) of every point, by (current, lepton, x, Q2, y)."""
+Known = dict[tuple[Probe, Point], np.ndarray]
+"""Table rows (channel, x) of a proton, by probe and point."""
+
+
+def rows(finished: Sequence[tuple[Group, dict[str, np.ndarray]]], card: EvolutionCard) -> Known:
+    """Return the table rows (channel, x) of every point."""
     x = _schemes.x_grid()
     points = [(group.points[0][1], card.flavours(group.points[0][1])) for group, _ in finished]
     blocks = operators(x, x, points, card)
     keep = [EVOLUTION.index(name) for name in CHANNELS]
-    result = {}
+    result: Known = {}
     for (group, arrays), (q2, _), block in zip(finished, points, blocks, strict=True):
         operator = expand(block)[:, :, keep]
         table = np.tensordot(weights(arrays, q2, card), operator, axes=2)
         for point, row in zip(group.points, table, strict=True):
-            result[(group.current, group.lepton, *point)] = row
+            result[group.probe, point] = row
     return result
 
 
-def table_array(request: Request, computed: dict[tuple[Any, ...], np.ndarray]) -> np.ndarray:
+def table_array(request: Request, computed: Known) -> np.ndarray:
     """Return the weights (point, channel, x) of one table; rows that were not computed are zero."""
-    empty = np.zeros((len(CHANNELS), _schemes.X_GRID_POINTS))
-    return np.array(
-        [
-            computed[(request.current, request.lepton, *point)] if there else empty
-            for point, there in zip(request.points, request.computed, strict=True)
-        ]
-    )
+    result = np.zeros((len(request.points), len(CHANNELS), _schemes.X_GRID_POINTS))
+    for k in np.flatnonzero(request.computed):
+        result[k] = computed[request.probe, request.points[k]]
+    if request.target == "deuteron":  # u and d of the mean nucleon are equal, and evolution keeps them so
+        result[:, [list(CHANNELS).index(name) for name in ISOVECTOR]] = 0.0
+    return result
 
 
 def write_table(path: Path, request: Request, values: np.ndarray, notes: dict[str, str]) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 
 from partonfit._errors import SettingError, StorageError, TheoryError, nearest
 from partonfit._files import check_folder
-from partonfit.theory.building import _assemble, _environment, _groups, _run, _schemes, _verify
+from partonfit.theory.building import _assemble, _environment, _groups, _requests, _run, _schemes, _verify
 from partonfit.theory.building._groups import Group, Request
 from partonfit.theory.building._run import Progress
 from partonfit.theory.building._schemes import Scheme
@@ -38,7 +38,8 @@ def build(
     Parameters
     ----------
     name
-        What to build: "hera", the seven inclusive HERA I+II datasets.
+        What to build: "hera", the seven inclusive HERA I+II datasets; "fixed-target", BCDMS, NMC and SLAC on protons
+        and deuterons; "dis", both.
     scheme
         "fonll-c" (NNLO, massive quarks) or "zm-vfns" (massless).
     out
@@ -67,12 +68,12 @@ def build(
         When yadism fails, or the tables do not reproduce its predictions.
     """
     chosen = _schemes.scheme(scheme)
-    if name not in _groups.REQUESTS:
-        msg = f"Cannot build {name!r}. {nearest(str(name), _groups.REQUESTS, what='group of datasets')}"
+    if name not in _requests.REQUESTS:
+        msg = f"Cannot build {name!r}. {nearest(str(name), _requests.REQUESTS, what='group of datasets')}"
         raise SettingError(msg)
     folder = _output_folder(Path(f"theory_{name}_{scheme}") if out is None else Path(out))
-    requests = _groups.REQUESTS[name]()
-    work = _environment.cache_folder() / "building" / f"{name}-{scheme}"
+    requests = _requests.REQUESTS[name]()
+    work = _environment.cache_folder() / "building" / scheme
     groups = _groups.groups(requests, chosen, work)
     finished = _run.compute(groups, chosen, resume=resume, progress=progress)
     return write(name, chosen, requests, finished, folder)
@@ -121,7 +122,11 @@ def info(folder: str | Path = "hera") -> dict[str, Any]:
     >>> info("hera")["scheme"] in _schemes.SCHEMES
     True
     """
-    path = EMBEDDED / folder if str(folder) in _groups.REQUESTS else Path(folder)
+    parts = _requests.PARTS.get(str(folder), ())
+    if len(parts) > 1:
+        every = [info(part) for part in parts]
+        return every[0] | {"name": str(folder), "tables": {k: v for one in every for k, v in one["tables"].items()}}
+    path = EMBEDDED / parts[0] if parts else Path(folder)
     try:
         return json.loads((path / MANIFEST).read_text())
     except OSError:
@@ -147,7 +152,10 @@ def check(folder: str | Path = "hera") -> list[dict[str, Any]]:
     """
     from partonfit.theory import read_table
 
-    path = EMBEDDED / folder if str(folder) in _groups.REQUESTS else Path(folder)
+    parts = _requests.PARTS.get(str(folder), ())
+    if len(parts) > 1:
+        return [row for part in parts for row in check(part)]
+    path = EMBEDDED / parts[0] if parts else Path(folder)
     result = []
     for name, entry in info(folder)["tables"].items():
         table = read_table(path / f"{name}.pineappl.lz4")
@@ -199,6 +207,7 @@ def _manifest(
         content = (folder / f"{request.table}.pineappl.lz4").read_bytes()
         tables[request.table] = {
             "dataset": request.dataset,
+            "target": request.target,
             "n_data": len(request.points),
             "n_zero_rows": int((~request.computed).sum()),
             "sha256": hashlib.sha256(content).hexdigest(),
@@ -209,7 +218,7 @@ def _manifest(
         "scheme": scheme.name,
         "description": scheme.description,
         "q0_GeV": scheme.theory["Q0"],
-        "zero_rows": f"points with Q2 < {_schemes.LOWEST_Q2} GeV2",
+        "zero_rows": f"points with Q2 < {_schemes.LOWEST_Q2} or W2 < {_schemes.LOWEST_W2} GeV2",
         "theory_card": scheme.theory,
         "observable_card": _schemes.observable_card(),
         "evolution": "NNLO, truncated solution, matching in Mellin space at the pole masses",

@@ -1,4 +1,4 @@
-"""Points grouped by what yadism shares: current, lepton and Q2."""
+"""Points grouped by what yadism shares: observable, lepton and Q2."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,6 +17,14 @@ from partonfit.theory.building._schemes import Scheme
 
 Point = tuple[float, float, float]
 """x, Q2 [GeV2] and y."""
+
+
+class Probe(NamedTuple):
+    """What is measured on a proton: yadism's observable, "NC" or "CC", "electron" or "positron"."""
+
+    observable: str
+    current: str
+    lepton: str
 
 
 @dataclass(frozen=True)
@@ -30,7 +38,11 @@ class Request:
     current, lepton
         "NC" or "CC"; "electron" or "positron".
     points
-        (x, Q2, y) of every point of the dataset before cuts.
+        (x, Q2, y) of every row of the table, before cuts.
+    observable
+        "reduced" for the reduced cross section, "F2" for the structure function (which has no y: 1).
+    target
+        "proton", or "deuteron": a nucleon half proton, half neutron by isospin, without nuclear corrections.
     """
 
     table: str
@@ -38,39 +50,20 @@ class Request:
     current: str
     lepton: str
     points: tuple[Point, ...]
+    observable: str = "reduced"
+    target: str = "proton"
+
+    @property
+    def probe(self) -> Probe:
+        """What yadism is asked for."""
+        name = "F2_total" if self.observable == "F2" else f"XSHERA{self.current}"
+        return Probe(name, self.current, self.lepton)
 
     @property
     def computed(self) -> np.ndarray:
         """Whether a row is computed (point,); the others are zero."""
-        return np.array([point[1] >= _schemes.LOWEST_Q2 for point in self.points])
-
-
-def hera_requests() -> list[Request]:
-    """Return the requests for the seven inclusive HERA I+II datasets (arXiv:1506.06042)."""
-    from partonfit.data import load_data
-
-    requests = []
-    for dataset in load_data("hera", q2min=0.0, w2min=0.0).datasets:
-        (table,) = dataset.tables[0]
-        kinematics = dataset.kinematics
-        if len(kinematics["x"]) != dataset.n_uncut:
-            msg = f"Dataset {dataset.name} lost points before its table was built; expected {dataset.n_uncut}."
-            raise TheoryError(msg)
-        points = zip(*(kinematics[k].tolist() for k in ("x", "Q2", "y")), strict=True)
-        requests.append(
-            Request(
-                table=table,
-                dataset=dataset.name,
-                current=dataset.name.split("_")[1],
-                lepton="electron" if "_EM-" in dataset.name else "positron",
-                points=tuple(points),
-            )
-        )
-    return requests
-
-
-REQUESTS = {"hera": hera_requests}
-"""What can be built, by name."""
+        x, q2, _ = np.array(self.points).T
+        return (q2 >= _schemes.LOWEST_Q2) & (q2 * (1 - x) / x >= _schemes.LOWEST_W2)
 
 
 @dataclass(frozen=True)
@@ -78,33 +71,35 @@ class Group:
     """Points that yadism computes together, and the file that holds the result."""
 
     file: Path
-    current: str
-    lepton: str
+    probe: Probe
     points: tuple[Point, ...]
 
     def job(self) -> dict[str, Any]:
         """Return the description that the worker reads."""
         return {
             "file": str(self.file),
-            "observable": f"XSHERA{self.current}",
-            "card": {"prDIS": self.current, "ProjectileDIS": self.lepton},
+            "observable": self.probe.observable,
+            "card": {"prDIS": self.probe.current, "ProjectileDIS": self.probe.lepton},
             "points": [{"x": x, "Q2": q2, "y": y} for x, q2, y in self.points],
         }
 
 
 def groups(requests: Sequence[Request], scheme: Scheme, folder: Path) -> list[Group]:
-    """Return the groups of several requests; a file is named by a hash of all that its content depends on."""
-    shared: dict[tuple[str, str, float], set[Point]] = {}
+    """Return the groups of several requests; a file is named by a hash of all that its content depends on.
+
+    Targets share them: what a deuteron's nucleon gives follows from the proton by isospin.
+    """
+    shared: dict[tuple[Probe, float], set[Point]] = {}
     for request in requests:
         for point, computed in zip(request.points, request.computed, strict=True):
             if computed:
-                shared.setdefault((request.current, request.lepton, point[1]), set()).add(point)
+                shared.setdefault((request.probe, point[1]), set()).add(point)
     result = []
-    for (current, lepton, q2), points in sorted(shared.items()):
+    for (probe, q2), points in sorted(shared.items()):
         ordered = tuple(sorted(points))
-        content = [scheme.theory, scheme.requirements, _schemes.observable_card(), current, lepton, ordered]
+        content = [scheme.theory, scheme.requirements, _schemes.observable_card(), probe, ordered]
         key = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
-        result.append(Group(folder / f"{current}_{lepton}_{q2:g}_{key}.npz", current, lepton, ordered))
+        result.append(Group(folder / f"{probe.observable}_{probe.lepton}_{q2:g}_{key}.npz", probe, ordered))
     return result
 
 
@@ -123,3 +118,10 @@ def read(group: Group) -> dict[str, np.ndarray] | None:
     except Exception:  # a damaged archive raises many kinds; any of them means: compute again
         return None
     return arrays if good else None
+
+
+def check_complete(name: str, found: int, expected: int) -> None:
+    """Raise when a dataset has not all its published points: its table would be too short."""
+    if found != expected:
+        msg = f"Dataset {name} has {found} points where {expected} are published; its table needs all of them."
+        raise TheoryError(msg)

@@ -19,6 +19,9 @@ X_GRID_POINTS, X_GRID_MIN = 50, 2e-7
 LOWEST_Q2 = 2.7
 """Points below this Q2 [GeV2] get rows of zeros: perturbation theory does not describe them."""
 
+LOWEST_W2 = 10.0
+"""So do points below this W2 [GeV2], which the standard cuts (12.5) remove."""
+
 _SHARED = {
     "CKM": "0.97428 0.22530 0.003470 0.22520 0.97345 0.041000 0.00862 0.04030 0.999152",
     "GF": 1.1663787e-05, "MP": 0.938, "MW": 80.398, "MZ": 91.1876, "SIN2TW": 0.23126,

@@ -9,7 +9,6 @@ interpolating the PDF on the 50 points of the table.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -17,8 +16,8 @@ from partonfit._errors import TheoryError
 from partonfit._vocabulary import EVOLUTION
 from partonfit.models._toy import toy_pdf
 from partonfit.theory.building import _schemes
-from partonfit.theory.building._assemble import CHANNELS, weights
-from partonfit.theory.building._groups import Group, Request
+from partonfit.theory.building._assemble import CHANNELS, ISOVECTOR, weights
+from partonfit.theory.building._groups import Group, Point, Probe, Request
 from partonfit.theory.evolution import EvolutionCard, evolve, lambert_grid
 
 LARGEST = 1e-3
@@ -27,19 +26,33 @@ LARGEST = 1e-3
 _FINE = 200
 
 
+Predictions = dict[tuple[str, Probe, Point], float]
+"""By target, probe and point."""
+
+
 def direct(
     finished: Sequence[tuple[Group, dict[str, np.ndarray]]], card: EvolutionCard, x_in: np.ndarray
-) -> dict[tuple[Any, ...], float]:
-    """Return yadism's prediction for the known PDF, evolved from the grid ``x_in``, at every point."""
+) -> Predictions:
+    """Return yadism's prediction for the known PDF, evolved from the grid ``x_in``, at every point.
+
+    For a deuteron the PDF is that of its mean nucleon, in which u and d are equal.
+    """
     x = _schemes.x_grid()
     scales = [group.points[0][1] for group, _ in finished]
-    evolved = evolve(toy_pdf(x_in)[None], x_in, x, scales, card)[0] / x
-    result = {}
-    for (group, arrays), q2, f in zip(finished, scales, evolved, strict=True):
-        predictions = np.einsum("pex,ex->p", weights(arrays, q2, card), f)
-        for point, value in zip(group.points, predictions, strict=True):
-            result[(group.current, group.lepton, *point)] = float(value)
+    targets = _targets(toy_pdf(x_in))
+    evolved = evolve(np.stack([*targets.values()]), x_in, x, scales, card) / x
+    result: Predictions = {}
+    for k, ((group, arrays), q2) in enumerate(zip(finished, scales, strict=True)):
+        predictions = np.einsum("pex,tex->tp", weights(arrays, q2, card), evolved[:, k])
+        for target, values in zip(targets, predictions, strict=True):
+            result |= {(target, group.probe, p): float(v) for p, v in zip(group.points, values, strict=True)}
     return result
+
+
+def _targets(xf: np.ndarray) -> dict[str, np.ndarray]:
+    mean = xf.copy()
+    mean[[EVOLUTION.index(name) for name in ISOVECTOR]] = 0.0
+    return {"proton": xf, "deuteron": mean}
 
 
 def chain(
@@ -70,7 +83,7 @@ def chain(
         ours = np.einsum("pcx,cx->p", values[request.table], f0)
         numbers: dict[str, float] = {}
         for label, known in exact.items():
-            keys = [(request.current, request.lepton, *point) for point in request.points]
+            keys = [(request.target, request.probe, point) for point in request.points]
             theirs = np.array([known.get(key, np.nan) for key in keys])
             difference = np.abs(ours / theirs - 1)[request.computed]
             numbers |= {f"{label}_max": float(difference.max()), f"{label}_median": float(np.median(difference))}
