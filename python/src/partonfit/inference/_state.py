@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import jax
@@ -195,13 +196,6 @@ class _Problem:
         self.white = 1 / noise if noise.ndim == 1 else solve_triangular(noise, np.eye(len(noise)), lower=True)
         self.n_control = _columns(left)
 
-    def cost(self, v: Any, y: Any, b: Any) -> Any:
-        """Return J at x = b + L v."""
-        x = b + (self.left * v if self.left.ndim == 1 else self.left @ v)
-        gap = y - self.h.forward(x)
-        gap = gap * self.white if self.white.ndim == 1 else self.white @ gap
-        return 0.5 * jnp.sum(v**2) + 0.5 * jnp.sum(gap**2)
-
     def cost_and_gradient(self, v: np.ndarray, y: np.ndarray, b: np.ndarray) -> tuple[float, np.ndarray]:
         """Return the same with its gradient in NumPy, the operator being called in this thread."""
         x = b + _times(self.left, v)
@@ -211,20 +205,37 @@ class _Problem:
         return 0.5 * float(v @ v + gap @ gap), gradient
 
 
+def _cost(h: Any, v: Any, y: Any, b: Any, left: Any, white: Any) -> Any:
+    """Return J at x = b + L v."""
+    x = b + (left * v if left.ndim == 1 else left @ v)
+    gap = y - h.forward(x)
+    gap = gap * white if white.ndim == 1 else white @ gap
+    return 0.5 * jnp.sum(v**2) + 0.5 * jnp.sum(gap**2)
+
+
 def _with_optax(problem: _Problem, y: np.ndarray, b: np.ndarray, most: int, tolerance: float) -> tuple[Any, ...]:
     """Return control variables (member, control), iterations and whether they converged."""
     try:
-        import optax
+        import optax  # noqa: F401
     except ImportError as error:
         msg = 'minimiser="optax" needs optax: pip install "partonfit[inversion]", or take minimiser="scipy".'
         raise MissingDependencyError(msg) from error
+    solve = _compiled_lbfgs(problem.h, most, tolerance)
+    return tuple(np.asarray(part) for part in solve(y, b, problem.left, problem.white))
+
+
+@lru_cache(maxsize=4)
+def _compiled_lbfgs(h: Any, most: int, tolerance: float) -> Any:
+    """Return the compiled minimiser of all members: compiling takes longer than most estimates."""
+    import optax
+
     rule = optax.lbfgs(memory_size=20)
 
-    def one(y: Any, b: Any) -> tuple[Any, Any, Any]:
+    def one(y: Any, b: Any, left: Any, white: Any) -> tuple[Any, Any, Any]:
         def cost(v: Any) -> Any:
-            return problem.cost(v, y, b)
+            return _cost(h, v, y, b, left, white)
 
-        start = jnp.zeros(problem.n_control)
+        start = jnp.zeros(left.shape[-1])
         value, gradient = jax.value_and_grad(cost)(start)
         goal = tolerance * jnp.maximum(1.0, jnp.linalg.norm(gradient))
 
@@ -244,8 +255,7 @@ def _with_optax(problem: _Problem, y: np.ndarray, b: np.ndarray, most: int, tole
 
     # The line search is a large program that runs few times: compiling it is most of the cost.
     options: Any = {"xla_llvm_disable_expensive_passes": True} if jax.default_backend() == "cpu" else None
-    found = jax.jit(jax.vmap(one), compiler_options=options)(y, b)
-    return tuple(np.asarray(part) for part in found)
+    return jax.jit(jax.vmap(one, in_axes=(0, 0, None, None)), compiler_options=options)
 
 
 def _with_scipy(problem: _Problem, y: np.ndarray, b: np.ndarray, most: int, tolerance: float) -> tuple[Any, ...]:

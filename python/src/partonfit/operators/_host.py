@@ -124,11 +124,17 @@ class Host:
         if self._lock is None:
             with self._counting:
                 self.calls[kind] += 1
-            return self._result(kind, function(*given), shape, dtype)
+            return self._result(kind, self._asked(function, given), shape, dtype)
         with self._lock:
             self.calls[kind] += 1
             # Copied while the lock is held: the operator may use one buffer for all its results.
-            return self._result(kind, function(*given), shape, dtype)
+            return self._result(kind, self._asked(function, given), shape, dtype)
+
+    def _asked(self, function: Any, given: Any) -> Any:
+        if self.nonfinite == "raise":
+            return function(*given)
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # what is not finite is an answer
+            return function(*given)
 
     def _stored(self, kind: str, given: Any) -> Array | None:
         result = self.store.get(kind, *given) if self.store is not None else None

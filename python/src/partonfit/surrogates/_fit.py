@@ -24,7 +24,6 @@ from partonfit.surrogates._scaling import Scaling
 from partonfit.surrogates._surrogate import Surrogate
 from partonfit.training import Training, train
 
-
 _UPDATES, _LEAST_EPOCHS = 20_000, 100
 """How long networks are trained where nobody says so (measured by bench/surrogates.py)."""
 
