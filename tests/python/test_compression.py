@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from partonfit._precision import precision_context
 from partonfit._vocabulary import to_evolution
+from partonfit.data._covariance import eigenmodes
 from partonfit.inference import compress
 from partonfit.inference._objective import replica_forms
 from partonfit.inference._products import picked, quadratic
@@ -133,3 +134,23 @@ def test_the_restricted_forms_are_the_whole_ones():
         picks = np.concatenate([features[: compression.rank], points[short.validation_picks]])
         short_held = picks @ (short.validation_matrix @ picks - 2 * short.validation_vector) + short.validation_constant
         assert short_held == pytest.approx(held(features), rel=1e-9)
+
+
+@pytest.mark.parametrize("ratios", [0, 6])
+def test_with_modes_training_and_validation_chi2_are_sums_over_modes(ratios):
+    forward, matrix = RandomMap(40, 9, ratios), covariance(40)
+    modes = eigenmodes(matrix, np.arange(40))
+    compression = compress(forward, matrix, reference, to_evolution(), cut=0, modes=modes)
+    rng = np.random.default_rng(3)
+    xf, values = rng.uniform(0.1, 1, size=(9, 8)), rng.normal(size=40)
+    mask = rng.uniform(size=40) < 0.75
+    residual = modes @ (forward.predict(to_evolution() @ xf.T) - values)
+    features = compression.features(xf)
+    forms = compression.forms(values, mask)
+    for form, rows in zip(forms, (mask, ~mask), strict=True):
+        assert form(features) == pytest.approx(np.sum(residual[rows] ** 2), rel=1e-9)
+    # Every nonlinear point is part of every mode: both restricted forms keep all of them.
+    short = replica_forms(compression, values, mask, (ratios, ratios), "float64")
+    for kind, form in zip(("training", "validation"), forms, strict=True):
+        np.testing.assert_array_equal(getattr(short, f"{kind}_picks"), np.arange(ratios))
+        np.testing.assert_allclose(getattr(short, f"{kind}_matrix"), form.matrix, rtol=1e-12)

@@ -44,6 +44,7 @@ _HOME = {
     "SurrogateDesign": "surrogates",
     "TensorBoard": "training",
     "Theory": "theory",
+    "TheoryCovariance": "data",
     "TheoryError": "_errors",
     "check_operator": "operators",
     "chi2": "_compare",
@@ -63,12 +64,14 @@ _HOME = {
     "load_fit": "_fit",
     "load_surrogate": "surrogates",
     "load_theory": "theory",
+    "load_theory_covariance": "data",
     "matrix_operator": "operators",
     "operator": "operators",
     "pdf_model": "models",
     "postfit": "_postfit",
     "predictions": "_compare",
     "read_lhapdf": "results",
+    "scale_covariance": "_scale_variations",
     "surrogate_design": "surrogates",
     "surrogate_loss": "surrogates",
     "theory_operator": "operators",
@@ -104,9 +107,12 @@ if _TYPE_CHECKING:
     from partonfit._fit import fit_pdf as fit_pdf
     from partonfit._fit import load_fit as load_fit
     from partonfit._postfit import postfit as postfit
+    from partonfit._scale_variations import scale_covariance as scale_covariance
     from partonfit.data import Data as Data
+    from partonfit.data import TheoryCovariance as TheoryCovariance
     from partonfit.data import load_constraints as load_constraints
     from partonfit.data import load_data as load_data
+    from partonfit.data import load_theory_covariance as load_theory_covariance
     from partonfit.inference import StateFit as StateFit
     from partonfit.inference import fit_control as fit_control
     from partonfit.inference import fit_state as fit_state
@@ -160,6 +166,7 @@ __all__ = [
     "SurrogateDesign",
     "TensorBoard",
     "Theory",
+    "TheoryCovariance",
     "TheoryError",
     "check_operator",
     "chi2",
@@ -179,12 +186,14 @@ __all__ = [
     "load_fit",
     "load_surrogate",
     "load_theory",
+    "load_theory_covariance",
     "matrix_operator",
     "operator",
     "pdf_model",
     "postfit",
     "predictions",
     "read_lhapdf",
+    "scale_covariance",
     "surrogate_design",
     "surrogate_loss",
     "theory_operator",

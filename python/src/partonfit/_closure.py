@@ -17,6 +17,7 @@ from partonfit._compare import as_forward_map
 from partonfit._constrained import checked_constraints, constrained_maps, constraint_settings, final_losses
 from partonfit._errors import FitError, SettingError
 from partonfit._fit import plain_settings, provenance, shown_per_point
+from partonfit._postfit import integrability_limit
 from partonfit._vocabulary import FITTED, rotation
 from partonfit.data import Constraint, Data, pseudodata
 from partonfit.inference import FitControl, Replicas, draw_replicas, fit_control, fit_replicas
@@ -115,7 +116,7 @@ def closure_test(
     data, forward = as_forward_map(data, theory)
     model = pdf_model(precision=control.precision) if model is None else model
     fake = data.with_values(_law_predictions(data, forward, function))
-    mapped, penalty = constrained_maps(wanted, forward, theory, control)
+    mapped, penalty = constrained_maps(wanted, forward, theory, control, model)
     level1, drawn = _drawn(fake, fits, replicas, seed, control)
     loaded = time.perf_counter()
     result, _ = fit_replicas(
@@ -134,7 +135,7 @@ def closure_test(
     predictions = forward.predict(weights.xf(forward.x, np.arange(fits * replicas)))
     losses = final_losses(penalty, weights, result.best_epoch)
     statuses = _statuses(
-        result, _measures(fake, level1, predictions, weights, losses, wanted), fits, control
+        result, _measures(fake, level1, predictions, weights, losses, wanted), fits, control, settings["model"]
     )  # fmt: skip
     origin = provenance(data, forward, control, None) | {
         "seconds": {
@@ -178,7 +179,9 @@ def _drawn(fake: Data, fits: int, replicas: int, seed: int, control: FitControl)
     return np.stack(level1), Replicas(values, masks)
 
 
-def _statuses(result: TrainResult, measures: Measures, fits: int, control: FitControl) -> tuple[tuple[str, ...], ...]:
+def _statuses(
+    result: TrainResult, measures: Measures, fits: int, control: FitControl, model: dict[str, Any]
+) -> tuple[tuple[str, ...], ...]:
     """Return how each replica ended (fit, replica): the words of its status, or "vetoed" within its fit."""
     ended = np.array([status.label for status in result.status]).reshape(fits, -1)
     usable = np.array([s.usable and b >= 0 for s, b in zip(result.status, result.best_epoch, strict=True)])
@@ -189,7 +192,8 @@ def _statuses(result: TrainResult, measures: Measures, fits: int, control: FitCo
             measures.chi2[rows], measures.lengths[rows], measures.integrals[rows], measures.positivity[rows],
             measures.observables,
         )  # fmt: skip
-        reasons = vetoes(own, usable[rows], positivity=control.positivity_threshold)
+        limit = integrability_limit(model)
+        reasons = vetoes(own, usable[rows], integrability=limit, positivity=control.positivity_threshold)
         found.append(tuple("vetoed" if reason else str(word) for reason, word in zip(reasons, words, strict=True)))
     return tuple(found)
 

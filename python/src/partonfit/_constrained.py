@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from partonfit._errors import SettingError
-from partonfit._vocabulary import to_evolution
+from partonfit._vocabulary import completion
 from partonfit.data import Constraint, load_constraints
 from partonfit.inference import FitControl, Penalty, make_penalty
 from partonfit.models import resolve_pdf
@@ -32,14 +32,14 @@ def checked_constraints(constraints: Any) -> tuple[Constraint, ...]:
 
 
 def constrained_maps(
-    constraints: tuple[Constraint, ...], forward: ForwardMap, theory: Theory, control: FitControl
+    constraints: tuple[Constraint, ...], forward: ForwardMap, theory: Theory, control: FitControl, model: Any = None
 ) -> tuple[ForwardMap, Penalty | None]:
     """Return the map of the data as a fit needs it, and the penalty on the same grid.
 
     Rows quadratic in the PDF get their short form, and the grid grows by the x points of the
-    constraints.
+    constraints. What ``model`` gives decides which PDFs there are.
     """
-    reference = resolve_pdf("toy")
+    reference, complete = resolve_pdf("toy"), completion(model)
     penalty = None
     if constraints:
         own = forward_map([constraint.dataset for constraint in constraints], theory)
@@ -48,9 +48,9 @@ def constrained_maps(
         penalty = make_penalty(
             constraints, own.on(grid), reference, epochs=control.epochs,
             positivity=control.multipliers("positivity"), integrability=control.multipliers("integrability"),
-            threshold=control.positivity_threshold, tolerance=control.positivity_tolerance,
+            threshold=control.positivity_threshold, tolerance=control.positivity_tolerance, completion=complete,
         )  # fmt: skip
-    return forward.reduced(np.asarray(reference(forward.x)), to_evolution(), control.quadratic_tolerance), penalty
+    return forward.reduced(np.asarray(reference(forward.x)), complete, control.quadratic_tolerance), penalty
 
 
 def constraint_settings(constraints: tuple[Constraint, ...]) -> list[dict[str, Any]] | None:

@@ -19,7 +19,9 @@ from partonfit._constrained import checked_constraints, constrained_maps, constr
 from partonfit._errors import SettingError, StorageError
 from partonfit._postfit import postfit
 from partonfit._versions import version
+from partonfit._vocabulary import FITTED
 from partonfit.data import Data, load_data
+from partonfit.data._theory_covariance import checked_theory_covariance
 from partonfit.inference import Compression, FitControl, draw_replicas, fit_control, fit_replicas
 from partonfit.inference._black_box import black_box, fit_black_box
 from partonfit.models import PDFModel, pdf_model, resolve_pdf
@@ -27,7 +29,7 @@ from partonfit.results import PDFFit, ReplicaStatus
 from partonfit.results._replicas import fitted_rows
 from partonfit.results._storage import fit_from_files, read_fit
 from partonfit.results._weights import Weights
-from partonfit.theory import ForwardMap, Theory, forward_map, load_theory
+from partonfit.theory import ForwardMap, Theory, default_theory, forward_map, load_theory
 from partonfit.training import (
     ByMember,
     Checkpoint,
@@ -58,6 +60,7 @@ def fit_pdf(
     devices: Any = None,
     operator: Any = None,
     grid: Any = None,
+    theory_covariance: Any = None,
 ) -> PDFFit:
     """Fit parton distributions to data with an ensemble of neural networks.
 
@@ -67,10 +70,10 @@ def fit_pdf(
     Parameters
     ----------
     data
-        :class:`Data`, or what :func:`load_data` accepts; ``"hera"`` is embedded.
+        :class:`Data`, or what :func:`load_data` accepts; ``"hera"`` and ``"dis"`` are embedded.
     theory
-        :class:`Theory`, a folder of FK tables, or ``"hera"`` (embedded). ``None`` takes the embedded
-        theory when the data are named.
+        :class:`Theory`, a folder of FK tables, or ``"hera"`` or ``"dis"`` (embedded). ``None`` takes the embedded
+        one that has the data's tables.
     model
         Made by :func:`pdf_model`; ``None`` is the NNPDF4.0 network (2-25-20-8).
     replicas
@@ -105,6 +108,10 @@ def fit_pdf(
         An :class:`ObservationOperator` instead of a theory, and the values of x where it takes x f: from
         14 x f(x) of the evolution basis (or the 8 fitted combinations), flattened (flavour, x), to
         predictions for the data. It is called at every epoch: this is for what has no tables.
+    theory_covariance
+        Uncertainties of the theory: made by :func:`scale_covariance` or :func:`load_theory_covariance`, or the file
+        that the latter reads. They are found by label, and count in the noise of the pseudodata and in the chi2
+        (``theory_in_sampling`` and ``theory_in_fitting`` of :func:`fit_control`).
 
     Returns
     -------
@@ -144,10 +151,13 @@ def fit_pdf(
         raise SettingError(msg)
     constraints = checked_constraints(constraints)
     data = data if isinstance(data, Data) else load_data(data)
+    uncertain = None if theory_covariance is None else checked_theory_covariance(theory_covariance).on(data)
     tables: Any  # the theory, or the operator in its place
     forward: Any
     if operator is None:
-        tables = theory if isinstance(theory, Theory) else load_theory("hera" if theory is None else theory)
+        tables = (
+            theory if isinstance(theory, Theory) else load_theory(default_theory(data) if theory is None else theory)
+        )
         forward = forward_map(data, tables)
     else:
         _no_tables(theory, constraints)
@@ -155,23 +165,36 @@ def fit_pdf(
     model = pdf_model(precision=control.precision) if model is None else model
     t0_predictions = None if t0 is None else forward.predict(np.asarray(resolve_pdf(t0)(forward.x)))
     mapped, penalty = (forward, None) if operator is not None else constrained_maps(
-        constraints, forward, tables, control
+        constraints, forward, tables, control, model
     )  # fmt: skip
     settings = plain_settings(data, tables, model, control, count, seed, t0)
     settings["constraints"] = constraint_settings(constraints)
+    if uncertain is not None:
+        settings["theory_covariance"] = {**uncertain.description, "hash": uncertain.hash}
     kept = None if checkpoint is None else _checkpoint(checkpoint, resume, settings, data, forward, t0_predictions)
     loaded = time.perf_counter()
-    drawn = draw_replicas(data, t0_predictions, count, seed, control)
+    drawn = draw_replicas(data, t0_predictions, count, seed, control, theory=uncertain)
     loop: Any = {
         "shown": shown_per_point(data, control), "callbacks": callbacks, "checkpoint": kept, "placement": placement
     }  # fmt: skip
     compression = None
     if operator is None:
         result, compression = fit_replicas(
-            data, mapped, t0_predictions, model, drawn, seed, control, resolve_pdf("toy"), progress, penalty, **loop
+            data,
+            mapped,
+            t0_predictions,
+            model,
+            drawn,
+            seed,
+            control,
+            resolve_pdf("toy"),
+            progress,
+            penalty,
+            uncertain,
+            **loop,
         )
     else:
-        result = fit_black_box(data, forward, t0_predictions, model, drawn, seed, control, progress, **loop)
+        result = fit_black_box(data, forward, t0_predictions, model, drawn, seed, control, progress, uncertain, **loop)
     trained = time.perf_counter()
     weights = Weights(
         json.dumps(keras.saving.serialize_keras_object(model)), result.trainable, result.non_trainable,
@@ -202,7 +225,7 @@ def fit_pdf(
     )
     fit = postfit(fit)
     if compression is not None:
-        fit.provenance["compression"] = _compression_error(compression, weights, fit.statuses, data)
+        fit.provenance["compression"] = _compression_error(compression, weights, fit.statuses, data, model)
     if penalty is not None:
         fit.provenance["constraints"] = {
             "theory_hash": penalty.forward.hash,
@@ -351,11 +374,12 @@ def plain_settings(
 
 
 def _compression_error(
-    compression: Compression, weights: Weights, statuses: tuple[ReplicaStatus, ...], data: Data
+    compression: Compression, weights: Weights, statuses: tuple[ReplicaStatus, ...], data: Data, model: Any
 ) -> dict[str, Any]:
     """Return rank and largest error of the compressed chi2 over (at most 20 of) the kept replicas."""
     kept = np.flatnonzero([status.kept for status in statuses])[:20]
-    fitted = fitted_rows(weights.xf(compression.forward.x, kept)).transpose(0, 2, 1)
+    names = getattr(model, "fitted", FITTED)
+    fitted = fitted_rows(weights.xf(compression.forward.x, kept), names).transpose(0, 2, 1)
     worst = max((compression.error(xf, data.values) for xf in fitted), default=0.0)
     return {"rank": compression.rank, "cut": compression.cut, "error_per_point": worst}
 

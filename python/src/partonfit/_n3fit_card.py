@@ -10,16 +10,29 @@ import hashlib
 from typing import Any
 
 from partonfit._errors import nearest
+from partonfit._vocabulary import PARTONS
 
 Path = tuple[str | int, ...]
 Problem = tuple[Path, str]
 
 _SIGNS = ("dataset_inputs", "parameters", "fitting", "trvlseed", "nnseed", "mcseed", "genrep", "datacuts")
 _WITHOUT_EFFECT = ("maxcores", "debug", "parallel_models", "keywords", "save", "load", "tensorboard")
-_FL = {"sng": "Sigma", "g": "g", "v": "V", "v3": "V3", "v8": "V8", "t3": "T3", "t8": "T8", "t15": "T15"}
+_COVARIANCE = (
+    "point_prescriptions", "point_prescription", "theoryids", "pdf", "user_covmat_path", "mult_factor",
+    "use_thcovmat_in_sampling", "use_thcovmat_in_fitting", "use_user_uncertainties", "use_scalevar_uncertainties",
+)  # fmt: skip
+_TRIES = 1000
+_EVOL = {"sng": "Sigma", "g": "g", "v": "V", "v3": "V3", "v8": "V8", "t3": "T3", "t8": "T8", "t15": "T15"}
+_BASES: dict[str, tuple[dict[str, str], dict[str, Any]]] = {
+    "EVOL": (_EVOL, {}),
+    "CCBAR_ASYMM": (_EVOL | {"v15": "V15"}, {"charm_asymmetry": True}),
+    "FLAVOUR": ({name: name for name in PARTONS}, {"basis": "flavour"}),
+}
+"""fitbasis: our names of its flavours, and what says the same of a model here."""
 _TOP = (
     "description", "dataset_inputs", "datacuts", "theory", "trvlseed", "nnseed", "mcseed", "genrep", "diagonal_basis",
-    "parameters", "fitting", "positivity", "integrability", "added_filter_rules", *_WITHOUT_EFFECT,
+    "diagonal_frac", "separate_multiplicative", "use_t0_sampling", "resample_negative_pseudodata", "theorycovmatconfig",
+    "sampling", "parameters", "fitting", "positivity", "integrability", "added_filter_rules", *_WITHOUT_EFFECT,
 )  # fmt: skip
 _PARAMETERS = (
     "nodes_per_layer", "activation_per_layer", "initializer", "optimizer", "epochs", "stopping_patience",
@@ -53,6 +66,8 @@ class _Translation:
         self._theory()
         self._seeds()
         self._put("pseudodata", ("genrep",), part="control")
+        self._sampling()
+        self._theory_covariance()
         self._parameters()
         self._fitting()
         self._constraints()
@@ -107,6 +122,58 @@ class _Translation:
         self._refuse_unknown(("theory",), self.content.get("theory"), ("theoryid",))
         self._put("theory", ("theory", "theoryid"), change=str)
 
+    def _sampling(self) -> None:
+        """Split and pseudodata; since 4.1 the other program divides eigenmodes unless it is told not to."""
+        given = self.content.get("diagonal_basis", True)
+        if not isinstance(given, bool):
+            self._refuse(("diagonal_basis",), f"must be true or false, not {given!r}.")
+        self.card["control"]["split"] = "modes" if given else "points"
+        if given:
+            self._put("training_fraction", ("diagonal_frac",), part="control")
+        elif "diagonal_frac" in self.content:
+            self._refuse(("diagonal_frac",), "has no meaning with diagonal_basis: false. Remove it.")
+        self._refuse_unknown(("sampling",), self.content.get("sampling"), ("use_t0", "separate_multiplicative"))
+        for own, places in (
+            ("separate_multiplicative", (("separate_multiplicative",), ("sampling", "separate_multiplicative"))),
+            ("t0_in_sampling", (("use_t0_sampling",), ("sampling", "use_t0"))),
+        ):
+            for path in places:
+                self._put(own, path, part="control")
+        again = self.content.get("resample_negative_pseudodata", False)
+        if not isinstance(again, bool):
+            self._refuse(("resample_negative_pseudodata",), f"must be true or false, not {again!r}.")
+        elif again:  # bounded: then the dataset is named
+            self.card["control"]["positive_tries"] = _TRIES
+
+    def _theory_covariance(self) -> None:
+        at = "theorycovmatconfig"
+        given = self.content.get(at)
+        self._refuse_unknown((at,), given, _COVARIANCE)
+        if not isinstance(given, dict):
+            return
+        card: dict[str, Any] = {}
+        names = given.get("point_prescriptions", given.get("point_prescription"))
+        if names is not None:
+            card["prescriptions"] = [names] if isinstance(names, str) else names
+            key = "point_prescriptions" if "point_prescriptions" in given else "point_prescription"
+            self.origin[("theory_covariance", "prescriptions")] = (at, key)
+            for i in range(len(names) if isinstance(names, list) else 0):
+                self.origin[("theory_covariance", "prescriptions", i)] = (at, key, i)
+        for own, theirs in (("pdf", "pdf"), ("matrix", "user_covmat_path"), ("factor", "mult_factor")):
+            if given.get(theirs) is not None:
+                card[own] = given[theirs]
+                self.origin[("theory_covariance", own)] = (at, theirs)
+        if given.get("use_user_uncertainties") is False:
+            card.pop("matrix", None)
+        if given.get("use_scalevar_uncertainties") is False:
+            card.pop("prescriptions", None)
+        for part in ("sampling", "fitting"):
+            self._put(f"theory_in_{part}", (at, f"use_thcovmat_in_{part}"), part="control")
+        if not {"prescriptions", "matrix"} & set(card):
+            self._refuse((at,), "needs 'point_prescriptions' or 'user_covmat_path'.")
+        elif any(given.get(f"use_thcovmat_in_{part}", True) for part in ("sampling", "fitting")):
+            self.card["theory_covariance"] = card
+
     def _seeds(self) -> None:
         """One seed gives every stream here: n3fit's three are hashed into it, so each still counts."""
         given = {key: self.content[key] for key in ("mcseed", "nnseed", "trvlseed") if key in self.content}
@@ -117,8 +184,6 @@ class _Translation:
         if given:
             digest = hashlib.sha256(repr(sorted(given.items())).encode()).digest()
             self.card["seed"] = int.from_bytes(digest[:4], "big") & 0x7FFFFFFF
-        if self.content.get("diagonal_basis"):
-            self._refuse(("diagonal_basis",), "is not supported yet: set it to false.")
 
     def _parameters(self) -> None:
         at = ("parameters",)
@@ -132,9 +197,9 @@ class _Translation:
             part="model",
             change=lambda n: n[:-1] if isinstance(n, list) else n,
         )
-        nodes = given.get("nodes_per_layer")
-        if isinstance(nodes, list) and nodes and nodes[-1] != len(_FL):
-            self._refuse((*at, "nodes_per_layer"), f"must end in {len(_FL)}, the number of fitted flavours.")
+        nodes, count = given.get("nodes_per_layer"), len(self._flavours())
+        if isinstance(nodes, list) and nodes and nodes[-1] != count:
+            self._refuse((*at, "nodes_per_layer"), f"must end in {count}, the number of fitted flavours.")
         self._activations(given.get("activation_per_layer"))
         self._put("initializer", (*at, "initializer"), part="model")
         optimizer = (*at, "optimizer")
@@ -146,23 +211,24 @@ class _Translation:
         self._put("patience", (*at, "stopping_patience"), part="control")
         self._put("threshold_chi2", (*at, "threshold_chi2"), part="control")
         self._multipliers(given)
-        if given.get("layer_type", "dense") != "dense":
-            self._refuse((*at, "layer_type"), "can only be 'dense' here.")
-        if given.get("dropout"):
-            self._refuse((*at, "dropout"), "is not supported yet: set it to 0.")
-        if given.get("feature_scaling_points"):
-            self._refuse((*at, "feature_scaling_points"), "is not supported yet.")
+        self._put("layer_type", (*at, "layer_type"), part="model")
+        self._put("dropout", (*at, "dropout"), part="model")
+        self._put("scaling", (*at, "feature_scaling_points"), part="model")
 
     def _activations(self, names: Any) -> None:
         if names is None:
             return
         path = ("parameters", "activation_per_layer")
         hidden = names[:-1] if isinstance(names, list) else []
-        if not hidden or names[-1] != "linear" or len(set(hidden)) != 1:
-            self._refuse(path, "must be one name for all hidden layers and 'linear' for the last.")
+        if not hidden or names[-1] != "linear":
+            self._refuse(path, "must list the hidden layers and end in 'linear'.")
             return
-        self.card["model"]["activation"] = hidden[0]
+        self.card["model"]["activation"] = hidden[0] if len(set(map(str, hidden))) == 1 else hidden
         self.origin[("model", "activation")] = path
+
+    def _flavours(self) -> dict[str, str]:
+        """Return our names of the flavours of the card's basis (of EVOL where it is refused)."""
+        return _BASES.get(str(self._get(("fitting", "fitbasis")) or "EVOL"), _BASES["EVOL"])[0]
 
     def _fitting(self) -> None:
         given = self.content.get("fitting")
@@ -170,10 +236,11 @@ class _Translation:
         self._refuse_unknown(("fitting",), given, known)
         if not isinstance(given, dict):
             return
-        if given.get("fitbasis", "EVOL") != "EVOL":
-            self._refuse(("fitting", "fitbasis"), "can only be 'EVOL' here.")
-        if given.get("savepseudodata"):
-            self._refuse(("fitting", "savepseudodata"), "is not supported yet: set it to false.")
+        fitbasis = given.get("fitbasis", "EVOL")
+        if fitbasis not in _BASES:
+            self._refuse(("fitting", "fitbasis"), f"can only be {', '.join(_BASES)} here, not {fitbasis!r}.")
+        else:
+            self.card["model"] |= _BASES[fitbasis][1]
         self._put("sum_rules", ("fitting", "sum_rules"), part="model", change=_sum_rules)
         self._basis(given.get("basis"))
 
@@ -185,9 +252,10 @@ class _Translation:
             self._refuse_unknown(path, row, ("fl", "trainable", "smallx", "largex"))
             if not isinstance(row, dict):
                 continue
-            name = _FL.get(row.get("fl", ""))
+            known, given = self._flavours(), str(row.get("fl", ""))
+            name = known.get(given)
             if name is None:
-                self._refuse((*path, "fl"), f"is {row.get('fl')!r}. {nearest(str(row.get('fl')), _FL, what='flavour')}")
+                self._refuse((*path, "fl"), f"is {given!r}. {nearest(given, known, what='flavour')}")
                 continue
             trainable.add(bool(row.get("trainable", True)))
             for own, theirs in (("alpha", "smallx"), ("beta", "largex")):

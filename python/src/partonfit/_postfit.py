@@ -29,7 +29,7 @@ def postfit(
     fit: PDFFit,
     *,
     sigmas: float = SIGMAS,
-    integrability: float = INTEGRABILITY,
+    integrability: float | None = None,
     positivity: float | None = None,
 ) -> PDFFit:
     r"""Decide anew which replicas of a fit are kept.
@@ -44,7 +44,8 @@ def postfit(
         A replica leaves when its chi2, or the arc length of one of its PDFs, lies more than so many
         standard deviations above the mean of the replicas that stay.
     integrability
-        Largest sum of \|x q\| over x = 1e-9, 1e-8, 1e-7 for q = V, T3, V3, T8, V8.
+        Largest sum of \|x q\| over x = 1e-9, 1e-8, 1e-7 for q = V, T3, V3, T8, V8; ``None``: 0.5, and no limit
+        for a form with parameters, which settles how PDFs behave there.
     positivity
         Largest loss of a positivity observable, with the multipliers of the replica's best epoch;
         ``None``: the threshold of the fit.
@@ -67,11 +68,12 @@ def postfit(
     np.False_
     """
     real("sigmas", sigmas, above=0)
-    real("integrability", integrability, above=0)
+    limit = integrability_limit(fit.settings["model"]) if integrability is None else integrability
+    real("integrability", limit if np.isfinite(limit) else 1.0, above=0)
     own = fit.settings["control"].get("positivity_threshold", POSITIVITY)
     threshold = real("positivity", own if positivity is None else positivity, above=0)
     usable = np.array([status.best_epoch >= 0 and _ended(status).usable for status in fit.statuses])
-    reasons = vetoes(measure(fit, usable), usable, sigmas=sigmas, integrability=integrability, positivity=threshold)
+    reasons = vetoes(measure(fit, usable), usable, sigmas=sigmas, integrability=limit, positivity=threshold)
     statuses = tuple(
         replace(
             status, status="vetoed" if reason else _ended(status).label,
@@ -81,6 +83,11 @@ def postfit(
         for status, good, reason in zip(fit.statuses, usable, reasons, strict=True)
     )  # fmt: skip
     return replace(fit, statuses=statuses)
+
+
+def integrability_limit(model: dict[str, Any]) -> float:
+    r"""Return the largest sum of \|x q\| at small x for the description of a model."""
+    return float("inf") if "form" in model else INTEGRABILITY
 
 
 def measure(fit: Any, usable: np.ndarray) -> Measures:

@@ -26,6 +26,15 @@ EVOLUTION = (
 FITTED = ("Sigma", "g", "V", "V3", "V8", "T3", "T8", "T15")
 """The combinations that the network parametrises at Q0, in the order of its outputs."""
 
+FITTED_V15 = ("Sigma", "g", "V", "V3", "V8", "V15", "T3", "T8", "T15")
+"""The same with V15 of its own: charm and anticharm then differ."""
+
+PARTONS = ("u", "ubar", "d", "dbar", "s", "sbar", "c", "g")
+"""What a model in the flavour basis gives at Q0, with cbar = c."""
+
+PARTONS_CBAR = ("u", "ubar", "d", "dbar", "s", "sbar", "c", "cbar", "g")
+"""The same with cbar of its own."""
+
 PIDS = {
     "tbar": -6, "bbar": -5, "cbar": -4, "sbar": -3, "ubar": -2, "dbar": -1, "g": 21,
     "d": 1, "u": 2, "s": 3, "c": 4, "b": 5, "t": 6, "photon": 22,
@@ -141,16 +150,21 @@ def tex(name: str) -> str:
     return name
 
 
+def completion(model: object) -> np.ndarray:
+    """Return the matrix (14, fitted) from what ``model`` gives: ``model.fitted``, or the usual eight."""
+    return to_evolution(tuple(getattr(model, "fitted", FITTED)))
+
+
 @cache
-def to_evolution() -> np.ndarray:
+def to_evolution(fitted: tuple[str, ...] = FITTED) -> np.ndarray:
     """Return the matrix (14, fitted) that completes the fitted combinations at Q0.
 
-    With four flavours at Q0 and nothing heavier: V15 = V24 = V35 = V and T24 = T35 = Sigma; the
-    photon is zero.
+    With four flavours at Q0 and nothing heavier: V15 = V24 = V35 = V (V15 unless it is fitted) and
+    T24 = T35 = Sigma; the photon is zero.
     """
-    matrix = np.zeros((14, len(FITTED)))
-    source = {name: name for name in FITTED}
-    source |= {"V15": "V", "V24": "V", "V35": "V", "T24": "Sigma", "T35": "Sigma"}
-    for target, fitted in source.items():
-        matrix[EVOLUTION.index(target), FITTED.index(fitted)] = 1
+    matrix = np.zeros((14, len(fitted)))
+    source = {"V15": "V", "V24": "V", "V35": "V", "T24": "Sigma", "T35": "Sigma"}
+    source |= {name: name for name in fitted}
+    for target, name in source.items():
+        matrix[EVOLUTION.index(target), fitted.index(name)] = 1
     return matrix

@@ -166,7 +166,9 @@ def postfit(
     folder: FitFolder,
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder to write the fit to.", metavar="DIR")],
     sigmas: Annotated[float, typer.Option(help="Largest excess of chi2 and arc length over the mean.")] = 4.0,
-    integrability: Annotated[float, typer.Option(help="Largest sum of |x q| at x = 1e-9, 1e-8, 1e-7.")] = 0.5,
+    integrability: Annotated[
+        float | None, typer.Option(help="Largest sum of |x q| at x = 1e-9, 1e-8, 1e-7 (0.5; none for a form).")
+    ] = None,
     positivity: Annotated[float | None, typer.Option(help="Largest loss of an observable; the fit's own.")] = None,
     overwrite: Overwrite = False,
 ) -> None:
@@ -219,7 +221,7 @@ def card(
 
 @theory_app.command("build")
 def theory_build(
-    name: Annotated[str, typer.Argument(help="What to build: 'hera'.")] = "hera",
+    name: Annotated[str, typer.Argument(help="What to build: 'hera', 'fixed-target' or 'dis'.")] = "hera",
     scheme: Annotated[str, typer.Option(help="'fonll-c' (about an hour) or 'zm-vfns' (minutes).")] = "fonll-c",
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Folder for the tables.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a build that was stopped.")] = False,

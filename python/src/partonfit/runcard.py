@@ -17,7 +17,15 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, Field, ValidationError
 
 from partonfit import _yaml
-from partonfit._card_settings import ConstraintEntry, ControlSettings, DataEntry, ModelSettings, Number, Settings
+from partonfit._card_settings import (
+    ConstraintEntry,
+    ControlSettings,
+    DataEntry,
+    ModelSettings,
+    Number,
+    Settings,
+    TheoryCovarianceSettings,
+)
 from partonfit._errors import SettingError, StorageError, nearest
 
 
@@ -45,6 +53,8 @@ class RunSettings(Settings):
     """Conditions on the points to keep, by dataset, beyond the general cuts."""
     constraints: Literal["nnpdf40"] | list[str | ConstraintEntry] | None = None
     """``nnpdf40``, or a list of positivity and integrability observables; null: none."""
+    theory_covariance: TheoryCovarianceSettings | None = None
+    """Uncertainties of the theory; null: none."""
     t0: str = "toy"
     """PDF of the t0 covariance: ``toy``, or a folder with an LHAPDF set or a saved fit."""
     replicas: Annotated[int, Field(ge=1, le=100_000), Number] = 100
@@ -171,6 +181,7 @@ def _known(path: tuple) -> list[str]:
         "control": ControlSettings,
         "data": DataEntry,
         "constraints": ConstraintEntry,
+        "theory_covariance": TheoryCovarianceSettings,
     }
     return list((models[path[0]] if path else RunSettings).model_fields)
 
@@ -279,10 +290,14 @@ def run(settings: RunSettings, *, base: str | os.PathLike[str] = ".", progress: 
     """
     from partonfit._fit import fit_pdf
 
-    return fit_pdf(
-        **_loaded(settings, base), replicas=settings.replicas, seed=settings.seed, t0=known_pdf(settings.t0, base),
-        progress=progress, **more,
+    loaded = _loaded(settings, base)
+    fit = fit_pdf(
+        **loaded, theory_covariance=_theory_covariance(settings, loaded, base), replicas=settings.replicas,
+        seed=settings.seed, t0=known_pdf(settings.t0, base), progress=progress, **more,
     )  # fmt: skip
+    card = to_yaml(settings, seed=fit.settings["seed"])
+    fit.provenance["card"] = {"resolved": card, "hash": hashlib.sha256(card.encode()).hexdigest()}
+    return fit
 
 
 def run_closure(
@@ -301,6 +316,9 @@ def run_closure(
     """
     from partonfit._closure import closure_test
 
+    if settings.theory_covariance is not None:
+        msg = "A closure test has no theory_covariance: its data follow the law exactly. Remove the key."
+        raise SettingError(msg)
     law = known_pdf(pdf, base, key="pdf")
     return closure_test(**_loaded(settings, base), pdf=law, seed=settings.seed, progress=progress, **more)
 
@@ -321,6 +339,20 @@ def _loaded(settings: RunSettings, base: str | os.PathLike[str]) -> dict[str, An
         "constraints": None if not wanted else load_constraints(wanted),
         "control": control,
     }
+
+
+def _theory_covariance(settings: RunSettings, loaded: dict[str, Any], base: str | os.PathLike[str]) -> Any:
+    wanted = settings.theory_covariance
+    if wanted is None:
+        return None
+    from partonfit._scale_variations import of_card
+
+    def place(name: str) -> str:
+        beside = Path(base) / name
+        return str(beside) if beside.exists() else name
+
+    law = known_pdf(settings.t0 if wanted.pdf is None else wanted.pdf, base, key="theory_covariance.pdf")
+    return of_card(wanted, loaded["data"], loaded["theory"], law, place)
 
 
 def _model_arguments(model: ModelSettings) -> dict[str, Any]:

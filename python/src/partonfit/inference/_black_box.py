@@ -19,12 +19,13 @@ from scipy.linalg import cholesky, solve_triangular
 
 from partonfit._errors import SettingError
 from partonfit._precision import precision_context
-from partonfit._vocabulary import EVOLUTION, FITTED, to_evolution
-from partonfit.data import Data
+from partonfit._vocabulary import EVOLUTION, FITTED, completion
+from partonfit.data import Data, TheoryCovariance
 from partonfit.inference._control import FitControl
-from partonfit.inference._monte_carlo import Replicas, train_replicas
+from partonfit.inference._monte_carlo import Replicas, fitting_covariance, train_replicas
 from partonfit.operators import wrap_operator
 from partonfit.training import Evaluation, Progress, TrainResult, check_precision, my_members
+from partonfit.training._keras import differs_in_training
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,30 +121,47 @@ def make_black_box_objective(
     threshold
         Validation chi2 per point below which weights may count as best (``None``: always).
     """
-    rotation = to_evolution() if box.basis == "evolution" else np.eye(len(FITTED))
+    rotation = completion(model)
+    if box.basis == "fitted":
+        rotation = rotation[[EVOLUTION.index(flavour) for flavour in FITTED]]
+
+    # Weights are judged as they will be used: without what only training does (dropout).
+    apart = differs_in_training(model)
 
     def objective(trainable: Any, non_trainable: Any, own: Residuals, shared: Any, epoch: Any) -> Evaluation:
         called: Any = model.stateless_call(
             list(trainable), list(non_trainable), own.x, training=True, return_losses=True
         )
         xf, updated, losses = called
-        state = (jnp.asarray(rotation, xf.dtype) @ xf.T).reshape(-1)
-        residual = box.operator.forward(state) - own.target
-        chi2 = jnp.sum((own.training @ residual) ** 2)
+
+        def miss(xf: Any) -> Any:
+            return box.operator.forward((jnp.asarray(rotation, xf.dtype) @ xf.T).reshape(-1)) - own.target
+
+        residual = miss(xf)
+        loss = chi2 = jnp.sum((own.training @ residual) ** 2)
+        if apart:
+            still: Any = model.stateless_call(list(trainable), list(non_trainable), own.x, training=False)
+            residual = jax.lax.stop_gradient(miss(still[0]))
+            chi2 = jnp.sum((own.training @ residual) ** 2)
         held = jnp.sum((own.validation @ jax.lax.stop_gradient(residual)) ** 2)
         # With nothing held out, the training points decide.
         validation = jnp.where(jnp.any(own.validation != 0), held, jax.lax.stop_gradient(chi2))
         below = True if threshold is None else validation / own.validation_points < threshold
-        return Evaluation(chi2 + sum(losses), validation, below, tuple(updated))
+        return Evaluation(loss + sum(losses), validation, below, tuple(updated))
 
     return objective
 
 
-def _residuals(x: np.ndarray, covariance: np.ndarray, replicas: Replicas, rows: Any, precision: str) -> Residuals:
+def _residuals(
+    x: np.ndarray, covariance: np.ndarray, modes: np.ndarray | None, replicas: Replicas, rows: Any, precision: str
+) -> Residuals:
+    def whitening(mask: np.ndarray) -> np.ndarray:
+        return _whitening(covariance, mask) if modes is None else modes * mask[:, None]
+
     each = []
     for values, training in zip(replicas.pseudodata[rows], replicas.training[rows], strict=True):
         points = int((~training).sum()) or len(training)
-        parts = (x[:, None], values, _whitening(covariance, training), _whitening(covariance, ~training), points)
+        parts = (x[:, None], values, whitening(training), whitening(~training), points)
         each.append(Residuals._make(np.asarray(part, dtype=precision) for part in parts))
     return jax.tree.map(lambda *leaves: np.stack(leaves), *each)
 
@@ -166,6 +184,7 @@ def fit_black_box(
     seed: int,
     control: FitControl,
     progress: Progress | None,
+    theory: TheoryCovariance | None = None,
     **loop: Any,
 ) -> TrainResult:
     """Fit one replica of ``model`` to each of the drawn ``replicas`` through an operator.
@@ -174,8 +193,7 @@ def fit_black_box(
     """
     mine, precision = my_members(len(replicas)), control.precision
     check_precision(model, precision)
-    covariance = data.covariance(t0)
-    data.cholesky(covariance)  # names the dataset when the matrix is singular
-    members = _residuals(box.x, covariance, replicas, mine, precision)
+    covariance, modes = fitting_covariance(data, t0, control, theory)
+    members = _residuals(box.x, covariance, modes, replicas, mine, precision)
     objective = make_black_box_objective(model, box, control.threshold_chi2)
     return train_replicas(model, objective, members, None, len(replicas), seed, control, progress, **loop)

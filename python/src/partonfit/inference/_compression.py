@@ -17,6 +17,7 @@ validation points alone, because
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import jax
@@ -63,6 +64,8 @@ class Compression:
         (data, data): inverse of the covariance.
     response, dual
         (data, feature): predictions per unit feature, and the inverse covariance times them.
+    modes
+        (mode, data) whitening to the modes that are divided into training and validation; ``None``: points are.
     """
 
     forward: ForwardMap
@@ -80,6 +83,7 @@ class Compression:
     response: np.ndarray
     dual: np.ndarray
     gram: np.ndarray
+    modes: np.ndarray | None = None
 
     def features(self, xf: np.ndarray) -> np.ndarray:
         """Return features minus reference features (feature,) of x f (x, fitted)."""
@@ -104,6 +108,19 @@ class Compression:
         residual = self.forward.predict(self.completion @ xf.T) - values
         return abs(short - float(residual @ self.precision @ residual)) / len(values)
 
+    @cached_property
+    def _mode_response(self) -> np.ndarray:
+        assert self.modes is not None
+        return self.modes @ self.response
+
+    def nonlinear_sets(self, training: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return which nonlinear points enter the training and which the validation chi2 (point,).
+
+        A mode is made of all points, so with modes all of them enter both.
+        """
+        inside = training[~self.forward.linear]
+        return (inside, ~inside) if self.modes is None else (np.ones_like(inside), np.ones_like(inside))
+
     def forms(self, values: np.ndarray, training: np.ndarray) -> tuple[QuadraticForm, QuadraticForm]:
         """Return the training and validation chi2 of one replica as quadratic forms.
 
@@ -112,7 +129,7 @@ class Compression:
         values
             Pseudodata (data,).
         training
-            Boolean mask (data,): points of the training set.
+            Boolean mask (data,): points, or modes, of the training set.
         """
         held = ~training
         target = values - self.reference_predictions
@@ -120,6 +137,10 @@ class Compression:
         whole = QuadraticForm(self.gram, self.dual.T @ target, float(target @ pulled))
         if not held.any():
             return whole, whole.minus(whole)
+        if self.modes is not None:
+            design, goal = self._mode_response[held], self.modes[held] @ target
+            validation = QuadraticForm(design.T @ design, design.T @ goal, float(goal @ goal))
+            return whole.minus(validation), validation
         extra = _gram(self.precision[np.ix_(held, held)], self.dual[held], pulled[held])
         validation = _gram(self.covariance[np.ix_(held, held)], self.response[held], target[held])
         return whole.minus(extra), validation
@@ -134,7 +155,12 @@ def _gram(block: np.ndarray, columns: np.ndarray, target: np.ndarray) -> Quadrat
 
 
 def compress(
-    forward: ForwardMap, covariance: np.ndarray, reference: Any, completion: np.ndarray, cut: float = 1e-6
+    forward: ForwardMap,
+    covariance: np.ndarray,
+    reference: Any,
+    completion: np.ndarray,
+    cut: float = 1e-6,
+    modes: np.ndarray | None = None,
 ) -> Compression:
     """Factorise a theory map under a covariance.
 
@@ -150,6 +176,8 @@ def compress(
         (14, fitted) matrix from the fitted combinations to the evolution basis.
     cut
         Relative singular value below which a feature is dropped; 0 keeps every one.
+    modes
+        (mode, data) whitening to the modes that the split divides; ``None``: it divides points.
     """
     factor = cholesky(covariance, lower=True)
     reference_xf = (np.linalg.pinv(completion) @ np.asarray(reference(forward.x))).T
@@ -173,7 +201,7 @@ def compress(
     return Compression(
         forward, completion, (singular[:rank, None] * right[:rank]).T, spread,
         reference_xf, reference_rows, reference_points, forward.predict(completion @ reference_xf.T), rank, cut,
-        covariance, cho_solve((factor, True), np.eye(len(covariance))), response, dual, response.T @ dual,
+        covariance, cho_solve((factor, True), np.eye(len(covariance))), response, dual, response.T @ dual, modes,
     )  # fmt: skip
 
 

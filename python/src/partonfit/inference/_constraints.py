@@ -110,6 +110,8 @@ class Penalty:
         Multipliers at the start and their factor per step (observable,).
     threshold
         Largest loss of a positivity observable at which it counts as satisfied.
+    completion
+        (14, fitted) from what the network gives to the evolution basis.
     """
 
     names: tuple[str, ...]
@@ -119,6 +121,7 @@ class Penalty:
     initial: np.ndarray = field(repr=False)
     growth: np.ndarray = field(repr=False)
     threshold: float
+    completion: np.ndarray = field(default_factory=to_evolution, repr=False)
 
     @cached_property
     def positive(self) -> np.ndarray:
@@ -127,7 +130,7 @@ class Penalty:
 
     def arrays(self, precision: str) -> PenaltyArrays:
         """Return the arrays that :meth:`__call__` takes."""
-        completion = to_evolution()
+        completion = self.completion
         points = self._order
         owner = self.observable[points]
         linear = np.einsum("pkx,kf->xfp", self.forward.linear_matrix()[self.forward.linear], completion)
@@ -241,6 +244,7 @@ def make_penalty(
     integrability: Multipliers,
     threshold: float,
     tolerance: float,
+    completion: np.ndarray | None = None,
 ) -> Penalty:
     """Prepare the penalty of a fit.
 
@@ -260,6 +264,8 @@ def make_penalty(
         Largest loss of a positivity observable that counts as satisfied.
     tolerance
         Of the reduction; see :meth:`partonfit.theory.ForwardMap.reduced`.
+    completion
+        (14, fitted) from what the network gives to the evolution basis; ``None``: the usual eight combinations.
 
     Examples
     --------
@@ -269,15 +275,17 @@ def make_penalty(
     >>> forward = forward_map([c.dataset for c in constraints], load_theory("tables"))  # doctest: +SKIP
     >>> penalty = make_penalty(constraints, forward, ...)  # doctest: +SKIP
     """
+    completion = to_evolution() if completion is None else completion
     both = {"positivity": positivity, "integrability": integrability}
     schedules = [both[c.kind].schedule(c.max_lambda, epochs) for c in constraints]
     initial, growth = (np.array(column) for column in zip(*schedules, strict=True))
     return Penalty(
         names=tuple(c.dataset.name for c in constraints),
         kinds=tuple(c.kind for c in constraints),
-        forward=forward.reduced(np.asarray(reference(forward.x)), to_evolution(), tolerance),
+        forward=forward.reduced(np.asarray(reference(forward.x)), completion, tolerance),
         observable=np.repeat(np.arange(len(constraints)), [c.dataset.n_data for c in constraints]),
         initial=initial,
         growth=growth,
         threshold=real("positivity_threshold", threshold, above=0),
+        completion=completion,
     )

@@ -13,6 +13,9 @@ from partonfit._errors import SettingError, nearest
 from partonfit.inference._constraints import Multipliers
 from partonfit.training import EngineControl
 
+SPLITS = ("points", "modes")
+"""What is divided into training and validation: points, by dataset, or eigenmodes of all data together."""
+
 
 @dataclass(frozen=True)
 class FitControl:
@@ -26,6 +29,12 @@ class FitControl:
     training_fraction: float = 0.75
     threshold_chi2: float | None = 3.5
     pseudodata: bool = True
+    split: str = "points"
+    separate_multiplicative: bool = False
+    t0_in_sampling: bool = True
+    positive_tries: int = 0
+    theory_in_sampling: bool = True
+    theory_in_fitting: bool = True
     precision: str = "float32"
     compression: float = 3e-7
     block_size: int | None = None
@@ -46,9 +55,20 @@ class FitControl:
         real("training_fraction", self.training_fraction, above=0, most=1)
         if self.threshold_chi2 is not None:
             real("threshold_chi2", self.threshold_chi2, above=0)
-        if not isinstance(self.pseudodata, bool):
-            msg = f"pseudodata must be True or False, not {self.pseudodata!r}."
+        for name in (
+            "pseudodata",
+            "separate_multiplicative",
+            "t0_in_sampling",
+            "theory_in_sampling",
+            "theory_in_fitting",
+        ):
+            if not isinstance(getattr(self, name), bool):
+                msg = f"{name} must be True or False, not {getattr(self, name)!r}."
+                raise SettingError(msg)
+        if self.split not in SPLITS:
+            msg = f"Unknown split {self.split!r}. {nearest(str(self.split), SPLITS, what='split')}"
             raise SettingError(msg)
+        whole("positive_tries", self.positive_tries, least=0)
         real("compression", self.compression, above=-1e-300, most=1e-2)
         for kind in ("positivity", "integrability"):
             for name in (f"{kind}_initial", f"{kind}_multiplier"):
@@ -111,6 +131,19 @@ def fit_control(**settings: Any) -> FitControl:
         Validation chi2 per point that a replica must reach before its weights count (``None``: off).
     pseudodata
         Whether each replica fits its own fluctuated data; ``False`` fits the data as they are.
+    split
+        ``"points"``: each dataset's points are divided into training and validation; ``"modes"``: the eigenmodes of
+        the correlation matrix of all data are (a dataset's ``frac`` then has no meaning).
+    separate_multiplicative
+        Whether multiplicative uncertainties act on pseudodata as factors, ``(values + additive) * prod(1 + delta)``.
+    t0_in_sampling
+        Whether multiplicative uncertainties of pseudodata scale with the t0 predictions, as in the fit, or with the
+        data.
+    positive_tries
+        How often the pseudodata of a replica are drawn again while a cross section is negative; 0 accepts them.
+        Drawing again biases the mean.
+    theory_in_sampling, theory_in_fitting
+        Where the theory covariance that a fit is given counts: in the noise of pseudodata, in the chi2.
     precision
         ``"float32"`` or ``"float64"``.
     compression

@@ -15,8 +15,9 @@ from partonfit import _seeds
 from partonfit._memory import check_memory
 from partonfit._precision import keras_floatx, precision_context
 from partonfit._threads import cores, threads
-from partonfit._vocabulary import to_evolution
-from partonfit.data import Data, pseudodata, split_masks
+from partonfit._vocabulary import completion
+from partonfit.data import Data, TheoryCovariance, pseudodata, split_masks, split_modes
+from partonfit.data._covariance import eigenmodes
 from partonfit.inference._compression import Compression, compress
 from partonfit.inference._constraints import Penalty
 from partonfit.inference._control import FitControl
@@ -48,7 +49,7 @@ class Replicas:
     pseudodata
         (replica, data) values that each replica fitted.
     training
-        (replica, data) mask of the points in its training set.
+        (replica, data) mask of the points, or of the eigenmodes, in its training set.
     """
 
     pseudodata: np.ndarray
@@ -59,27 +60,40 @@ class Replicas:
 
 
 def draw_replicas(
-    data: Data, t0: np.ndarray | None, count: int, seed: int, control: FitControl, first: int = 0
+    data: Data,
+    t0: np.ndarray | None,
+    count: int,
+    seed: int,
+    control: FitControl,
+    first: int = 0,
+    theory: TheoryCovariance | None = None,
 ) -> Replicas:
     """Draw pseudodata and splits of the replicas from number ``first`` on.
 
-    Each replica and dataset has streams of its own.
+    Each replica and dataset has streams of its own. ``theory`` is on the points of the data.
     """
+    noise: dict[str, Any] = {
+        "t0": t0 if control.t0_in_sampling else None,
+        "theory": theory if control.theory_in_sampling else None,
+        "separate_multiplicative": control.separate_multiplicative,
+        "positive_tries": control.positive_tries,
+    }
+    split = split_modes if control.split == "modes" else split_masks
     values, masks = [], []
     for replica in range(first, first + count):
 
         def rng(purpose: str, *names: str, replica: int = replica) -> np.random.Generator:
             return _seeds.stream(seed, purpose, replica, *names)
 
-        values.append(pseudodata(data, rng=rng, t0=t0) if control.pseudodata else data.values)
-        masks.append(split_masks(data, rng, fraction=control.training_fraction))
+        values.append(pseudodata(data, rng=rng, **noise) if control.pseudodata else data.values)
+        masks.append(split(data, rng, fraction=control.training_fraction))
     return Replicas(np.stack(values), np.stack(masks))
 
 
 def all_forms(compression: Compression, replicas: Replicas, precision: str) -> Any:
     """Return the stacked quadratic forms of every replica (LAPACK on a pool of threads)."""
-    nonlinear = replicas.training[:, ~compression.forward.linear]
-    sizes = int(nonlinear.sum(axis=1).max()), int((~nonlinear).sum(axis=1).max())
+    sets = [compression.nonlinear_sets(training) for training in replicas.training]
+    sizes = max(int(inside.sum()) for inside, _ in sets), max(int(held.sum()) for _, held in sets)
 
     def forms(number: int) -> ReplicaForms:
         return replica_forms(compression, replicas.pseudodata[number], replicas.training[number], sizes, precision)
@@ -98,6 +112,15 @@ def all_forms(compression: Compression, replicas: Replicas, precision: str) -> A
     with threadpool_limits(1, user_api="blas"):
         list(threads(cores()).map(fill, range(len(replicas))))
     return every
+
+
+def fitting_covariance(
+    data: Data, t0: np.ndarray | None, control: FitControl, theory: TheoryCovariance | None
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """Return the covariance (data, data) of the chi2, and the modes that the split divides (None: points)."""
+    covariance = data.covariance(t0, theory=theory if control.theory_in_fitting else None)
+    data.cholesky(covariance)  # names the dataset when the matrix is singular
+    return covariance, eigenmodes(covariance, data.order) if control.split == "modes" else None
 
 
 def make_optimizer(control: FitControl) -> keras.optimizers.Optimizer:
@@ -119,6 +142,7 @@ def fit_replicas(
     reference: Any,
     progress: Progress | None,
     penalty: Penalty | None = None,
+    theory: TheoryCovariance | None = None,
     **loop: Any,
 ) -> tuple[TrainResult, Compression]:
     """Fit one replica of ``model`` to each of the drawn ``replicas``.
@@ -139,6 +163,8 @@ def fit_replicas(
         ``progress(step, total, metrics)``.
     penalty
         Positivity and integrability; ``forward`` is then on its grid.
+    theory
+        Theory uncertainties on the points of the data, part of the covariance.
     **loop
         ``callbacks``, ``checkpoint`` and ``placement`` of :func:`partonfit.training.run`.
 
@@ -149,9 +175,8 @@ def fit_replicas(
     mine = my_members(len(replicas))
     precision = control.precision
     check_precision(model, precision)
-    covariance = data.covariance(t0)
-    data.cholesky(covariance)  # names the dataset when the matrix is singular
-    compression = compress(forward, covariance, reference, to_evolution(), control.compression)
+    covariance, modes = fitting_covariance(data, t0, control, theory)
+    compression = compress(forward, covariance, reference, completion(model), control.compression, modes)
     members = all_forms(compression, Replicas(replicas.pseudodata[mine], replicas.training[mine]), precision)
     shared = shared_arrays(compression, precision)
     if penalty is not None:

@@ -13,6 +13,7 @@ from partonfit.inference._compression import Compression, QuadraticForm
 from partonfit.inference._constraints import Penalty
 from partonfit.inference._products import picked, quadratic, through
 from partonfit.training import Evaluation
+from partonfit.training._keras import differs_in_training
 
 
 class ReplicaForms(NamedTuple):
@@ -60,7 +61,7 @@ def replica_forms(
     Parameters
     ----------
     values, training
-        Pseudodata and mask of the training points (data,).
+        Pseudodata and mask of the training points, or modes (data,).
     sizes
         Largest number of nonlinear points that any replica has in its training and validation set.
     """
@@ -69,9 +70,9 @@ def replica_forms(
         return [np.asarray(part, dtype=precision) for part in parts]
 
     inside, validation = compression.forms(values, training)
-    nonlinear = training[~compression.forward.linear]
-    picks = np.flatnonzero(nonlinear), np.flatnonzero(~nonlinear)
-    places = np.full(len(nonlinear), sizes[0])
+    sets = compression.nonlinear_sets(training)
+    picks = np.flatnonzero(sets[0]), np.flatnonzero(sets[1])
+    places = np.full(len(sets[0]), sizes[0])
     places[picks[0]] = np.arange(len(picks[0]))
     # With nothing held out, the training points decide.
     points = int((~training).sum()) or len(training)
@@ -141,24 +142,39 @@ def make_objective(
         Positivity and integrability, added to the loss; its arrays are ``shared.constraints``.
     """
     nonlinear_points = compression.forward.nonlinear_points if compression.spread is not None else None
+    # Weights are judged as they will be used: without what only training does (dropout).
+    apart = differs_in_training(model)
+
+    def seen(xf: Any, shared: Shared) -> tuple[Any, Any]:
+        features = through((xf - shared.reference_xf).reshape(-1), shared.project, shared.project_transposed)
+        if nonlinear_points is None:
+            return features, None
+        rows = shared.reference_rows + through(features, shared.spread, shared.spread_transposed)
+        return features, nonlinear_points(rows) - shared.reference_points
+
+    def training_chi2(features: Any, points: Any, forms: ReplicaForms) -> Any:
+        if points is not None:
+            features = jnp.concatenate([features, picked(points, forms.training_picks, forms.training_places)])
+        return quadratic(features, forms.training_matrix, forms.training_vector) + forms.training_constant
 
     def objective(trainable: Any, non_trainable: Any, forms: ReplicaForms, shared: Shared, epoch: Any) -> Evaluation:
         called: Any = model.stateless_call(
             list(trainable), list(non_trainable), forms.x, training=True, return_losses=True
         )
         xf, updated, losses = called
-        features = through((xf - shared.reference_xf).reshape(-1), shared.project, shared.project_transposed)
-        held = features
-        if nonlinear_points is not None:
-            rows = shared.reference_rows + through(features, shared.spread, shared.spread_transposed)
-            points = nonlinear_points(rows) - shared.reference_points
-            features = jnp.concatenate([features, picked(points, forms.training_picks, forms.training_places)])
-            held = jnp.concatenate([held, points[forms.validation_picks]])
-        chi2 = quadratic(features, forms.training_matrix, forms.training_vector) + forms.training_constant
-        loss, extra, passed = chi2 + sum(losses), 0.0, True
+        features, points = seen(xf, shared)
+        chi2 = training_chi2(features, points, forms)
+        loss, found = chi2 + sum(losses), None
         if penalty is not None:
             found = penalty(xf, shared.constraints, epoch)
-            loss, extra, passed = loss + found.training, found.validation, found.passed
+            loss = loss + found.training
+        if apart:
+            still: Any = model.stateless_call(list(trainable), list(non_trainable), forms.x, training=False)
+            features, points = seen(still[0], shared)
+            chi2 = training_chi2(features, points, forms)
+            found = None if penalty is None else penalty(still[0], shared.constraints, epoch)
+        held = features if points is None else jnp.concatenate([features, points[forms.validation_picks]])
+        extra, passed = (0.0, True) if found is None else (found.validation, found.passed)
         return Evaluation(loss, Held(held, chi2, extra), passed, tuple(updated))
 
     return objective

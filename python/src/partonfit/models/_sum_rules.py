@@ -3,7 +3,7 @@
 With raw combinations r_k(x) = x f_k / A_k (NNPDF4.0, arXiv:2109.02653, eqs. 3.6 and 3.7):
 
     A_g  = (1 - int Sigma) / int g        momentum, integrals of x f
-    A_V  = 3 / int V/x,  A_V8 = 3 / int V8/x,  A_V3 = 1 / int V3/x
+    A_V  = 3 / int V/x,  A_V8 = 3 / int V8/x,  A_V3 = 1 / int V3/x,  A_V15 = 3 / int V15/x  (where fitted)
 
 The integrals run from 1e-9 to 1, as in the community's fits, by Gauss-Legendre in the variable
 y = ln(1/x) + 8 (1 - x), logarithmic at small x and linear at large x. On trained networks 36 nodes
@@ -12,6 +12,7 @@ are good to 1e-6, where the trapezoid over 2000 points that they replace is good
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -25,7 +26,7 @@ from partonfit._vocabulary import FITTED
 SUM_RULES = ("all", "momentum", "valence", "off")
 X_LOWEST = 1e-9
 NODES = 36
-VALENCE = {"V": 3.0, "V3": 1.0, "V8": 3.0}
+VALENCE = {"V": 3.0, "V3": 1.0, "V8": 3.0, "V15": 3.0}
 _STRETCH = 8.0
 
 
@@ -60,14 +61,16 @@ class SumRules(keras.layers.Layer):
         ``"all"``, ``"momentum"``, ``"valence"`` or ``"off"``.
     nodes
         Number of quadrature nodes.
+    fitted
+        Names of the combinations.
     """
 
-    def __init__(self, rules: str = "all", nodes: int = NODES, **keywords: Any) -> None:
+    def __init__(self, rules: str = "all", nodes: int = NODES, fitted: Sequence[str] = FITTED, **keywords: Any) -> None:
         if rules not in SUM_RULES:
             msg = f"sum_rules must be one of {', '.join(SUM_RULES)}, not {rules!r}."
             raise SettingError(msg)
         super().__init__(**keywords)
-        self.rules, self.nodes = rules, nodes
+        self.rules, self.nodes, self.fitted = rules, nodes, tuple(fitted)
 
     def call(self, raw: Any) -> Any:
         """Return the norm of each fitted combination."""
@@ -75,23 +78,25 @@ class SumRules(keras.layers.Layer):
         weights, fixed, normed = self._tables()
         # One weighted sum over the nodes for all combinations: few and large operations.
         integrals: Any = ops.sum(ops.convert_to_tensor(weights, dtype=raw.dtype) * raw, axis=0)
-        momentum = ops.convert_to_tensor(np.eye(len(FITTED))[FITTED.index("g")], dtype=raw.dtype)
-        wanted = ops.convert_to_tensor(fixed, dtype=raw.dtype) - momentum * integrals[FITTED.index("Sigma")]
+        momentum = ops.convert_to_tensor(np.eye(len(self.fitted))[self.fitted.index("g")], dtype=raw.dtype)
+        wanted = ops.convert_to_tensor(fixed, dtype=raw.dtype) - momentum * integrals[self.fitted.index("Sigma")]
         return ops.where(normed, wanted / ops.where(normed, integrals, 1.0), 1.0)
 
     def _tables(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return weights (node, fitted), the wanted integral and whether a norm is fixed (fitted,)."""
         x, momentum = quadrature(self.nodes)
-        weights = np.repeat((momentum / x)[:, None], len(FITTED), axis=1)
-        weights[:, [FITTED.index("Sigma"), FITTED.index("g")]] = momentum[:, None]
+        weights = np.repeat((momentum / x)[:, None], len(self.fitted), axis=1)
+        weights[:, [self.fitted.index("Sigma"), self.fitted.index("g")]] = momentum[:, None]
         wanted = {}
         if self.rules in {"all", "momentum"}:
             wanted["g"] = 1.0  # less what Sigma carries
         if self.rules in {"all", "valence"}:
             wanted |= VALENCE
-        fixed = np.array([wanted.get(name, 0.0) for name in FITTED])
-        return weights, fixed, np.array([name in wanted for name in FITTED])
+        fixed = np.array([wanted.get(name, 0.0) for name in self.fitted])
+        return weights, fixed, np.array([name in wanted for name in self.fitted])
 
     def get_config(self) -> dict:
         """Return the arguments that rebuild the layer."""
-        return super().get_config() | {"rules": self.rules, "nodes": self.nodes}
+        return super().get_config() | {
+            "rules": self.rules, "nodes": self.nodes, "fitted": list(self.fitted),
+        }  # fmt: skip

@@ -17,6 +17,7 @@ from partonfit._compare import COVARIANCES, Chi2Table, chi2_table
 from partonfit._errors import FitError, SettingError, nearest
 from partonfit._vocabulary import DATA, EVOLUTION, FLAVOURS, Q0, REPLICA, rotation
 from partonfit.data import Data
+from partonfit.results._exponents import next_exponents
 from partonfit.results._prediction import Prediction
 from partonfit.results._replicas import ReplicaStatus
 from partonfit.results._weights import Weights
@@ -106,6 +107,29 @@ class PDFFit:
     def __call__(self, x: Any) -> np.ndarray:
         """Return the central member x f (14, x) at Q0: the mean of the kept replicas."""
         return self.xf(x).mean(axis=0)
+
+    def next_exponents(self) -> tuple[dict[str, tuple[float, float]], dict[str, tuple[float, float]]]:
+        """Return ranges of the preprocessing exponents for a next fit, ``alpha`` and ``beta`` by output.
+
+        Twice the 68 % interval of the effective exponents of the kept replicas (arXiv:1410.8849, section 3.2.2).
+        A range in which an integral would diverge is cut, with a warning.
+
+        Raises
+        ------
+        SettingError
+            When the model has no preprocessing.
+        FitError
+            When fewer than two replicas are kept.
+
+        Examples
+        --------
+        >>> import partonfit as pf
+        >>> fit = pf.fit_pdf("hera", replicas=3, seed=1, control=pf.fit_control(epochs=20, threshold_chi2=None))
+        >>> import warnings; warnings.simplefilter("ignore")  # this fit is far from a good one
+        >>> alpha, beta = fit.next_exponents()
+        >>> model = pf.pdf_model(alpha=alpha, beta=beta)
+        """
+        return next_exponents(self)
 
     def predict(
         self, x: Any, *, flavour: str | Sequence[str] | None = None, basis: str | None = None, Q: float | None = None

@@ -100,9 +100,9 @@ def arc_grid() -> np.ndarray:
     return _ARC_GRID
 
 
-def fitted_rows(xf: np.ndarray) -> np.ndarray:
+def fitted_rows(xf: np.ndarray, fitted: tuple[str, ...] = FITTED) -> np.ndarray:
     """Return the fitted combinations (..., fitted, x) of an evolution-basis array (..., 14, x)."""
-    return xf[..., [EVOLUTION.index(name) for name in FITTED], :]
+    return xf[..., [EVOLUTION.index(name) for name in fitted], :]
 
 
 def outliers(values: np.ndarray, among: np.ndarray, sigmas: float = SIGMAS) -> np.ndarray:

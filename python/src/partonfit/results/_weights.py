@@ -12,7 +12,7 @@ import keras
 import numpy as np
 
 from partonfit._precision import precision_context
-from partonfit._vocabulary import to_evolution
+from partonfit._vocabulary import completion
 
 
 @dataclass(frozen=True)
@@ -43,11 +43,12 @@ class Weights:
         # A new shape is a new compilation: all replicas always, and x filled up to few lengths.
         filled = np.concatenate([points, np.full(_length(len(points)) - len(points), 0.5, self.precision)])
         with precision_context(self.precision):
-            everyone = np.asarray(_evaluator(self.model)(self.trainable, self.non_trainable, filled[:, None]))
+            evaluate, complete = _evaluator(self.model)
+            everyone = np.asarray(evaluate(self.trainable, self.non_trainable, filled[:, None]))
         fitted = everyone[replicas, : len(points)].astype(np.float64)
         # Exactly at x = 1 the logarithms of the preprocessing are not finite; x f vanishes there.
         fitted[:, points >= 1] = 0.0
-        return np.einsum("ek,rxk->rex", to_evolution(), fitted)
+        return np.einsum("ek,rxk->rex", complete, fitted)
 
 
 def _length(count: int) -> int:
@@ -65,12 +66,12 @@ def _length(count: int) -> int:
 
 
 @lru_cache(maxsize=4)
-def _evaluator(model: str) -> Any:
-    """Return the jitted evaluation of all replicas of a model (few are alive at a time)."""
+def _evaluator(model: str) -> tuple[Any, np.ndarray]:
+    """Return the jitted evaluation of all replicas of a model (few are alive at a time), and its completion."""
     # safe_mode refuses lambda layers: a stored fit can never bring code of its own.
     network = keras.saving.deserialize_keras_object(json.loads(model), safe_mode=True)
 
     def one(trainable: Any, non_trainable: Any, x: Any) -> Any:
         return network.stateless_call(list(trainable), list(non_trainable), x, training=False)[0]
 
-    return jax.jit(jax.vmap(one, in_axes=(0, 0, None)))
+    return jax.jit(jax.vmap(one, in_axes=(0, 0, None))), completion(network)

@@ -6,6 +6,7 @@ values, and the result is written back at the end, so that ``model.save()`` save
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import jax.numpy as jnp
@@ -60,6 +61,14 @@ def present_values(model: keras.Model, seed: int, member: int) -> tuple[Values, 
             for v, new in zip(model.non_trainable_variables, drawn, strict=True)
         ),
     )
+
+
+def differs_in_training(model: keras.Model) -> bool:
+    """Whether some layer of ``model`` computes otherwise in training (Dropout, BatchNormalization, ...)."""
+    leaves = [layer for layer in model._flatten_layers(include_self=False, recursive=True) if not layer._layers]
+    # Keras gives Dense the argument too, which makes no use of it.
+    same = (keras.layers.Dense, keras.layers.InputLayer)
+    return any("training" in inspect.signature(layer.call).parameters for layer in leaves if type(layer) not in same)
 
 
 def is_seed_state(variable: Any) -> bool:
