@@ -66,7 +66,8 @@ constraints_for_core <- function(constraints) {
 #' @param ... No further arguments; a misspelt one is an error.
 #' @param sigmas A replica leaves when its chi2, or the arc length of one of its PDFs, lies more than so
 #'   many standard deviations above the mean of the replicas that stay.
-#' @param integrability Largest sum of |x q| over x = 1e-9, 1e-8, 1e-7 for q = V, T3, V3, T8, V8.
+#' @param integrability Largest sum of |x q| over x = 1e-9, 1e-8, 1e-7 for q = V, T3, V3, T8, V8; `NULL`: 0.5,
+#'   and no limit for a form with parameters.
 #' @param positivity Largest loss of a positivity observable; `NULL` for the threshold of the fit.
 #'
 #' @return A fit with the same replicas and other statuses.
@@ -77,11 +78,11 @@ constraints_for_core <- function(constraints) {
 #' strict <- postfit(fit, sigmas = 2)
 #' }
 #' @export
-postfit <- function(fit, ..., sigmas = 4, integrability = 0.5, positivity = NULL) {
+postfit <- function(fit, ..., sigmas = 4, integrability = NULL, positivity = NULL) {
   check_dots(...)
   fit <- check_fit(fit)
   sigmas <- check_number(sigmas, above = 0)
-  integrability <- check_number(integrability, above = 0)
+  if (!is.null(integrability)) integrability <- check_number(integrability, above = 0)
   if (!is.null(positivity)) positivity <- check_number(positivity, above = 0)
   parts <- call_core("postfit", load_in_core(fit), sigmas, integrability, positivity)
   new_pdf_fit(parts, fit$arguments)

@@ -17,6 +17,14 @@
 #'   `NULL` keeps all.
 #' @param pseudodata `TRUE` to fluctuate the data of each replica within the covariance; `FALSE` to
 #'   fit the measured values.
+#' @param split What is divided into training and validation: the `"points"` of each dataset, or the eigen-`"modes"`
+#'   of the correlation matrix of all data (a dataset's `frac` then has no meaning).
+#' @param separate_multiplicative `TRUE` to let multiplicative uncertainties act on pseudodata as factors.
+#' @param t0_in_sampling Do multiplicative uncertainties of pseudodata scale with the t0 predictions, as in
+#'   the fit, or with the data?
+#' @param positive_tries How often the pseudodata of a replica are drawn again while a cross section is
+#'   negative; 0 accepts them. Drawing again biases the mean.
+#' @param theory_in_sampling,theory_in_fitting Where the theory covariance that a fit is given counts.
 #' @param precision `"float32"` (matrix products at highest precision) or `"float64"`.
 #' @param compression Relative singular value below which a direction of the theory map is dropped; 0
 #'   keeps all.
@@ -39,7 +47,10 @@
 #' @export
 fit_control <- function(..., epochs = 17000, patience = 0.1, learning_rate = 2.621e-3,
                         clipnorm = 6.073e-6, optimizer = "Nadam", training_fraction = 0.75,
-                        threshold_chi2 = 3.5, pseudodata = TRUE, precision = c("float32", "float64"),
+                        threshold_chi2 = 3.5, pseudodata = TRUE, split = c("points", "modes"),
+                        separate_multiplicative = FALSE, t0_in_sampling = TRUE, positive_tries = 0,
+                        theory_in_sampling = TRUE, theory_in_fitting = TRUE,
+                        precision = c("float32", "float64"),
                         compression = 3e-7, block_size = NULL, positivity_initial = 184.8,
                         positivity_multiplier = NULL, positivity_threshold = 1e-6,
                         integrability_initial = 10, integrability_multiplier = NULL,
@@ -55,6 +66,12 @@ fit_control <- function(..., epochs = 17000, patience = 0.1, learning_rate = 2.6
       training_fraction = check_number(training_fraction, above = 0, max = 1),
       threshold_chi2 = if (!is.null(threshold_chi2)) check_number(threshold_chi2, above = 0),
       pseudodata = check_flag(pseudodata),
+      split = check_choice(split, c("points", "modes")),
+      separate_multiplicative = check_flag(separate_multiplicative),
+      t0_in_sampling = check_flag(t0_in_sampling),
+      positive_tries = check_whole(positive_tries, min = 0),
+      theory_in_sampling = check_flag(theory_in_sampling),
+      theory_in_fitting = check_flag(theory_in_fitting),
       precision = check_choice(precision, c("float32", "float64")),
       compression = check_number(compression, min = 0, max = 1e-2),
       block_size = if (!is.null(block_size)) check_whole(block_size, min = 1),

@@ -11,10 +11,23 @@
 #'   arguments. Layers of your own need `get_config()`.
 #' @param ... No further arguments; a misspelt one is an error.
 #' @param nodes Widths of the hidden layers, whole numbers.
-#' @param activation,initializer Keras names of the hidden activation and the kernel initializer.
-#' @param preprocessing `TRUE` to multiply by x^(1-alpha) (1-x)^beta.
+#' @param activation,initializer Keras names of the hidden activation (one, or one for each layer) and the
+#'   kernel initializer.
+#' @param layer_type `"dense"`, or `"dense_per_flavour"`: a network of its own for each output.
+#' @param dropout Share of the last hidden layer's nodes that is dropped at random in training.
+#' @param form A function with parameters in the place of a network: `"herapdf"` or `"les_houches"`.
+#' @param parameters Parameters of the form: a list of ranges, from which each replica draws its start, or of
+#'   numbers, which are held, such as `list(f_s = 0.5, C_g = c(4, 6))`.
+#' @param basis What the network gives: `"evolution"` or `"flavour"` (u, ubar, d, dbar, s, sbar, c, g). `NULL`:
+#'   flavours for a form, else the evolution basis.
+#' @param charm_asymmetry `TRUE` to fit V15 (or cbar) too.
+#' @param scaling Map x to -1 to 1 and give the network that in place of x and ln x: the number of knots, or
+#'   their x.
+#' @param subtract_one `TRUE` to subtract the network's value at x = 1; `NULL`: with `scaling`.
+#' @param preprocessing `TRUE` to multiply by x^(1-alpha) (1-x)^beta; `NULL`: not for a form, nor with `scaling`
+#'   unless `alpha` or `beta` are given.
 #' @param alpha,beta Ranges from which the exponents are drawn, in place of those of NNPDF4.0: lists such as
-#'   `list(g = c(0.7, 1.1))`, by combination.
+#'   `list(g = c(0.7, 1.1))`, by output.
 #' @param trainable_exponents `TRUE` to train alpha and beta after they were drawn.
 #' @param sum_rules `"all"`, `"momentum"`, `"valence"` or `"off"`.
 #'
@@ -32,8 +45,10 @@
 #' }
 #' @export
 pdf_model <- function(network = NULL, ..., nodes = c(25, 20), activation = "tanh",
-                      initializer = "glorot_normal",
-                      preprocessing = TRUE, alpha = NULL, beta = NULL, trainable_exponents = FALSE,
+                      initializer = "glorot_normal", layer_type = c("dense", "dense_per_flavour"),
+                      dropout = 0, form = NULL, parameters = NULL, basis = NULL,
+                      charm_asymmetry = FALSE, scaling = NULL, subtract_one = NULL,
+                      preprocessing = NULL, alpha = NULL, beta = NULL, trainable_exponents = FALSE,
                       sum_rules = c("all", "momentum", "valence", "off")) {
   check_dots(...)
   if (!is.numeric(nodes) || !length(nodes)) {
@@ -45,9 +60,17 @@ pdf_model <- function(network = NULL, ..., nodes = c(25, 20), activation = "tanh
     list(
       network = if (!is.null(network)) keras_text(network, rlang::current_env()),
       nodes = vapply(nodes, check_whole, 1L, arg = "nodes", min = 1, call = rlang::current_env()),
-      activation = check_string(activation),
+      activation = if (length(activation) > 1) as.list(as.character(activation)) else check_string(activation),
       initializer = check_string(initializer),
-      preprocessing = check_flag(preprocessing),
+      layer_type = check_choice(layer_type, c("dense", "dense_per_flavour")),
+      dropout = check_number(dropout, min = 0, max = 1),
+      form = if (!is.null(form)) check_choice(form, c("herapdf", "les_houches")),
+      parameters = check_parameters(parameters),
+      basis = if (!is.null(basis)) check_choice(basis, c("evolution", "flavour")),
+      charm_asymmetry = check_flag(charm_asymmetry),
+      scaling = check_scaling(scaling),
+      subtract_one = if (!is.null(subtract_one)) check_flag(subtract_one),
+      preprocessing = if (!is.null(preprocessing)) check_flag(preprocessing),
       alpha = check_ranges(alpha),
       beta = check_ranges(beta),
       trainable_exponents = check_flag(trainable_exponents),
@@ -59,18 +82,46 @@ pdf_model <- function(network = NULL, ..., nodes = c(25, 20), activation = "tanh
 
 #' @export
 print.pdf_model <- function(x, ...) {
+  outputs <- if (x$charm_asymmetry) 9 else 8
+  factor <- x$preprocessing %||% (is.null(x$form) && (is.null(x$scaling) || !is.null(x$alpha) || !is.null(x$beta)))
   cat_text(
-    if (is.null(x$network)) {
-      "PDF model: network 2-{paste(x$nodes, collapse = '-')}-8, {x$activation}"
+    if (!is.null(x$form)) {
+      "PDF model: the form {x$form}"
+    } else if (is.null(x$network)) {
+      paste0(
+        "PDF model: network {if (is.null(x$scaling)) 2 else 1}-{paste(x$nodes, collapse = '-')}-{outputs}, ",
+        "{paste(x$activation, collapse = ', ')}"
+      )
     } else {
       "PDF model: a network made with Keras"
     },
-    "preprocessing {if (x$preprocessing) 'on' else 'off'}, sum rules {x$sum_rules}"
+    "preprocessing {if (factor) 'on' else 'off'}, sum rules {x$sum_rules}"
   )
   invisible(x)
 }
 
-fitted_names <- c("Sigma", "g", "V", "V3", "V8", "T3", "T8", "T15")
+fitted_names <- c(
+  "Sigma", "g", "V", "V3", "V8", "V15", "T3", "T8", "T15", "u", "ubar", "d", "dbar", "s", "sbar", "c", "cbar"
+)
+
+check_parameters <- function(parameters, call = rlang::caller_env()) {
+  if (is.null(parameters)) return(NULL)
+  fits <- function(value) is.numeric(value) && length(value) %in% 1:2 && !anyNA(value)
+  if (!is.list(parameters) || is.null(names(parameters)) || !all(vapply(parameters, fits, NA))) {
+    abort_argument("parameters", "a list of ranges or numbers such as {.code list(f_s = 0.5, C_g = c(4, 6))}",
+      parameters, call = call)
+  }
+  lapply(parameters, function(value) if (length(value) == 2) as.list(as.double(value)) else as.double(value))
+}
+
+check_scaling <- function(scaling, call = rlang::caller_env()) {
+  if (is.null(scaling)) return(NULL)
+  if (length(scaling) == 1) return(check_whole(scaling, arg = "scaling", min = 3, call = call))
+  if (!is.numeric(scaling) || anyNA(scaling)) {
+    abort_argument("scaling", "a number of knots, or increasing values of x", scaling, call = call)
+  }
+  as.list(as.double(scaling))
+}
 
 check_ranges <- function(ranges, arg = rlang::caller_arg(ranges), call = rlang::caller_env()) {
   force(arg)

@@ -62,7 +62,7 @@ test_that("postfit() asks for other statuses and keeps the arguments", {
   fit <- fake_fit()
   core <- local_core()
   strict <- postfit(fit, sigmas = 2)
-  expect_identical(core$calls$postfit[-1], list(2, 0.5, NULL))
+  expect_identical(core$calls$postfit[-1], list(2, NULL, NULL))
   expect_identical(sum(strict$replicas$kept), 2L)
   expect_identical(strict$arguments, fit$arguments)
 })

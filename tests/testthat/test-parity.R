@@ -12,6 +12,7 @@ python_only <- c(
   CSVLogger = "a path in callbacks", TensorBoard = "needs a Python object",
   SurrogateDesign = "made within fit_surrogate()", surrogate_design = "made within fit_surrogate()",
   load_data = "pdf_data()", load_theory = "named by fit_pdf(theory = )", load_fit = "readRDS()",
+  TheoryCovariance = "not in R yet", load_theory_covariance = "not in R yet", scale_covariance = "not in R yet",
   toy_pdf = "the name 'toy'", predictions = "fitted()", train = "train_stateless()"
 )
 
@@ -23,6 +24,7 @@ differing <- list(
     instance = "an object of Python's", thread_safe = "R never is"
   ),
   finite_difference_operator = c(),
+  fit_pdf = c(theory_covariance = "not in R yet"),
   pdf_model = c(precision = "that of fit_control()"),
   load_constraints = c(data_dir = "folders of Python's only"),
   fit_surrogate = c(
