@@ -29,7 +29,7 @@ from partonfit.results import PDFFit, ReplicaStatus
 from partonfit.results._replicas import fitted_rows
 from partonfit.results._storage import fit_from_files, read_fit
 from partonfit.results._weights import Weights
-from partonfit.theory import ForwardMap, Theory, default_theory, forward_map, load_theory
+from partonfit.theory import ForwardMap, Theory, forward_map, load_theory
 from partonfit.training import (
     ByMember,
     Checkpoint,
@@ -70,10 +70,9 @@ def fit_pdf(
     Parameters
     ----------
     data
-        :class:`Data`, or what :func:`load_data` accepts; ``"hera"`` and ``"dis"`` are embedded.
+        :class:`Data`, or what :func:`load_data` accepts; ``"hera"`` is embedded.
     theory
-        :class:`Theory`, a folder of FK tables, or ``"hera"`` or ``"dis"`` (embedded). ``None`` takes the embedded
-        one that has the data's tables.
+        :class:`Theory`, a folder of FK tables, or ``"hera"`` (embedded). ``None`` takes the embedded one.
     model
         Made by :func:`pdf_model`; ``None`` is the NNPDF4.0 network (2-25-20-8).
     replicas
@@ -155,9 +154,7 @@ def fit_pdf(
     tables: Any  # the theory, or the operator in its place
     forward: Any
     if operator is None:
-        tables = (
-            theory if isinstance(theory, Theory) else load_theory(default_theory(data) if theory is None else theory)
-        )
+        tables = theory if isinstance(theory, Theory) else load_theory("hera" if theory is None else theory)
         forward = forward_map(data, tables)
     else:
         _no_tables(theory, constraints)

@@ -160,9 +160,9 @@ def list_datasets(data_dir: Any = None) -> tuple[DatasetInfo, ...]:
     --------
     >>> ours = [d for d in list_datasets() if d.embedded]
     >>> len(ours), sum(d.n_data for d in ours)
-    (13, 2885)
+    (7, 1306)
     """
-    embedded = set(EMBEDDED["dis"])
+    embedded = {name for group in _FILES if embedded_path(group).is_file() for name in EMBEDDED[group]}
     stored = None if data_dir is not None else _list_path()
     if stored is not None and stored.is_file():
         try:

@@ -18,19 +18,13 @@ from partonfit.data import Data, Dataset
 from partonfit.theory._forward import ForwardMap, PointGroup, QuadraticRows, columns_of, union_grid
 from partonfit.theory._operations import OPERATIONS, operation
 from partonfit.theory._tables import FKTable, channel_rows
-from partonfit.theory._theory import EMBEDDED, Theory, load_theory
+from partonfit.theory._theory import Theory
 
 
 def table_names(datasets: Iterable[Dataset]) -> tuple[str, ...]:
     """Return the names of all tables that the datasets need, without repetition."""
     names = (name for dataset in datasets for operand in dataset.tables for name in operand)
     return tuple(dict.fromkeys(names))
-
-
-def default_theory(data: Data) -> str:
-    """Return the name of the smallest embedded theory that has the tables of the data (else "hera")."""
-    names = set(table_names(data.datasets))
-    return next((name for name in EMBEDDED if names <= set(load_theory(name).names)), "hera")
 
 
 def forward_map(data: Data | Sequence[Dataset], theory: Theory) -> ForwardMap:

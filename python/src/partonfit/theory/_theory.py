@@ -15,7 +15,7 @@ import numpy as np
 from partonfit._errors import SettingError, TheoryError, nearest
 from partonfit.theory._tables import SUFFIX, FKTable, read_table
 
-EMBEDDED = {"hera": ("hera",), "dis": ("hera", "fixed-target")}
+EMBEDDED = {"hera": ("hera",)}
 """Theories that travel with the package, by name: the folders they consist of."""
 
 
@@ -125,7 +125,7 @@ def load_theory(source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]
     Parameters
     ----------
     source
-        ``"hera"`` or ``"dis"`` for the tables that travel with the package, a folder of ``*.pineappl.lz4`` files,
+        ``"hera"`` for the tables that travel with the package, a folder of ``*.pineappl.lz4`` files,
         a folder ``theory_<id>`` with those files in ``fastkernel/``, a folder whose subfolders hold
         such files, or several folders searched in order (a list, or one text with the separator of
         search paths).
@@ -153,7 +153,7 @@ def load_theory(source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]
         msg = f"theory must be a name or a folder, not {source!r}."
         raise SettingError(msg) from None
     if not places:
-        msg = "theory is an empty list. Give 'hera', 'dis' or a folder of tables."
+        msg = "theory is an empty list. Give 'hera' or a folder of tables."
         raise SettingError(msg)
     folders = [folder for place in places for folder in _table_folders(place)]
     return _open(os.pathsep.join(str(place.resolve()) for place in places), folders)
