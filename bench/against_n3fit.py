@@ -1,7 +1,10 @@
 """A fit of the reference runcard beside n3fit's own replicas of the same card.
 
     partonfit fit ../shared/bench/n3fit_dis.yml --theory ../shared/theory -o FIT
-    python bench/against_n3fit.py FIT --json against.json
+    python bench/against_n3fit.py FIT --json against.json [--more N3FIT]
+
+``--more`` is the folder of another n3fit fit to the same card (it holds ``nnfit``), with other replicas: they are
+added to the stored ones in the comparison of PDFs.
 
 Central values are compared in units of the larger of the two standard deviations, widths as a ratio, over
 1e-4 < x < 0.7 at Q0, for the flavours that a fit with four flavours has. With few replicas on the other side the
@@ -29,6 +32,15 @@ def theirs() -> tuple[np.ndarray, dict[str, np.ndarray], list[dict[str, Any]]]:
     stored = np.load(folder / "n3fit_dis_replicas.npz")
     xf = {_NAMES[str(n)]: stored["xf"][:, :, i] for i, n in enumerate(stored["labels"]) if str(n) in _NAMES}
     return stored["x"], xf, json.loads((folder / "n3fit_dis_replicas.json").read_text())["replicas"]
+
+
+def added(folder: Path) -> dict[str, np.ndarray]:
+    """Return x f (replica, x) by flavour of an n3fit fit's folder, as it exports them."""
+    from ruamel.yaml import YAML
+
+    grids = [YAML(typ="safe").load(path) for path in sorted(folder.glob("nnfit/replica_*/*.exportgrid"))]
+    values = np.array([grid["pdfgrid"] for grid in grids], dtype=float)
+    return {_NAMES[n]: values[:, :, i] for i, n in enumerate(grids[0]["labels"]) if n in _NAMES}
 
 
 def compare(ours: np.ndarray, other: np.ndarray) -> dict[str, float]:
@@ -60,10 +72,14 @@ def main() -> None:
     """Compare and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("fit", help="folder of a fit of the reference runcard")
+    parser.add_argument("--more", help="folder of an n3fit fit with other replicas of the same card")
     parser.add_argument("--json", default=None)
     options = parser.parse_args()
     fit = pf.load_fit(options.fit)
     x, other, replicas = theirs()
+    if options.more:
+        extra = added(Path(options.more))
+        other = {flavour: np.concatenate([other[flavour], extra[flavour]]) for flavour in FLAVOURS}
     inside = (x > 1e-4) & (x < 0.7)
     ours = fit.predict(x[inside], flavour=list(FLAVOURS)).replicas
     rows = {f: compare(ours[:, i], other[f][:, inside]) for i, f in enumerate(FLAVOURS)}
@@ -75,7 +91,7 @@ def main() -> None:
         "epochs_best": float(np.mean([s.best_epoch for s in fit.statuses if s.kept])),
         "chi2_central": table.per_point, "chi2_central_t0": fit.chi2("t0").per_point,
         "seconds_training": fit.provenance["seconds"]["training"],
-        "n3fit_replicas": len(replicas), "n3fit_chi2_mean": float(np.mean([r["chi2"] for r in replicas])),
+        "n3fit_replicas": len(other["g"]), "n3fit_chi2_mean": float(np.mean([r["chi2"] for r in replicas])),
         "n3fit_epochs_best": float(np.mean([r["best_epoch"] for r in replicas])),
         "n3fit_seconds": replicas[0]["fit_seconds"],
         "chi2_replicas_mean": float(replica_chi2(fit, None).mean()),
