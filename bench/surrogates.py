@@ -48,7 +48,7 @@ def errors(surrogate: Any, op: Any, x: np.ndarray) -> tuple[float, float]:
     return value, float(np.sqrt(gap / size))
 
 
-def quality(op: Any, draw: Any, samples: int, probes: int, test: np.ndarray, hidden: tuple[int, ...]) -> Any:
+def quality(op: Any, draw: Any, samples: int, probes: int, test: np.ndarray, **how: Any) -> Any:
     """Return errors per loss at equal numbers of operator calls, and the surrogate that learnt the adjoint."""
     losses = {
         "values only": pf.surrogate_loss(),
@@ -61,7 +61,7 @@ def quality(op: Any, draw: Any, samples: int, probes: int, test: np.ndarray, hid
         # Each state with probes costs 1 + probes calls; values alone get as many more states.
         count = samples * (1 + probes) if name == "values only" else samples
         start = time.perf_counter()
-        surrogate = pf.fit_surrogate(op, draw, samples=count, loss=loss, seed=1, hidden=hidden)
+        surrogate = pf.fit_surrogate(op, draw, samples=count, loss=loss, seed=1, **how)
         seconds = time.perf_counter() - start
         value, jacobian = errors(surrogate, op, test)
         calls = sum(surrogate.settings["calls"].values())
@@ -118,6 +118,7 @@ def _rms(a: np.ndarray) -> float:
 def main() -> None:
     """Run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--epochs", type=int, default=None, help="passes over the states (default: fit_surrogate's)")
     parser.add_argument("--hidden", type=int, nargs="+", default=(32, 32))
     parser.add_argument("--samples", type=int, default=100)
     parser.add_argument("--nx", type=int, default=40)
@@ -139,7 +140,9 @@ def main() -> None:
     }
     surrogate = None
     for name, (op, states, test) in problems.items():
-        found, surrogate = quality(op, states, options.samples, 4, test, tuple(options.hidden))
+        found, surrogate = quality(
+            op, states, options.samples, 4, test, hidden=tuple(options.hidden), epochs=options.epochs
+        )
         for loss, row in found.items():
             rows |= {f"{name} | {loss} | {what}": value for what, value in row.items()}
     rows |= inversion(model, surrogate, mean, factor, options.members)

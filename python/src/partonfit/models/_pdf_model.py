@@ -227,7 +227,7 @@ def pdf_model(
     >>> model.count_params()  # (2 + 1) * 5 + (5 + 1) * 8 weights and 16 exponents
     79
     >>> pdf_model(form="herapdf").count_params()
-    15
+    14
     """
     if form is not None and (network is not None or scaling is not None or subtract_one):
         msg = "form= stands in the place of a network: give neither network=, scaling= nor subtract_one= with it."

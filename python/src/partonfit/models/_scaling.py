@@ -33,7 +33,7 @@ def scaling_knots(scaling: int | Sequence[float]) -> list[float]:
     Examples
     --------
     >>> [f"{x:.2g}" for x in scaling_knots(4)]
-    ['1e-09', '2e-07', '0.0026', '1']
+    ['1e-09', '2e-07', '0.0053', '1']
     """
     if isinstance(scaling, bool) or not isinstance(scaling, (int, np.integer)):
         return _checked(scaling)
