@@ -17,8 +17,8 @@
 #'   `NULL` keeps all.
 #' @param pseudodata `TRUE` to fluctuate the data of each replica within the covariance; `FALSE` to
 #'   fit the measured values.
-#' @param split What is divided into training and validation: the `"points"` of each dataset, or the eigen-`"modes"`
-#'   of the correlation matrix of all data (a dataset's `frac` then has no meaning).
+#' @param split What is divided into training and validation: the `"points"` of each dataset, or the
+#'   eigen-`"modes"` of the correlation matrix of all data (a dataset's `frac` then has no meaning).
 #' @param separate_multiplicative `TRUE` to let multiplicative uncertainties act on pseudodata as factors.
 #' @param t0_in_sampling Do multiplicative uncertainties of pseudodata scale with the t0 predictions, as in
 #'   the fit, or with the data?

@@ -18,14 +18,14 @@
 #' @param form A function with parameters in the place of a network: `"herapdf"` or `"les_houches"`.
 #' @param parameters Parameters of the form: a list of ranges, from which each replica draws its start, or of
 #'   numbers, which are held, such as `list(f_s = 0.5, C_g = c(4, 6))`.
-#' @param basis What the network gives: `"evolution"` or `"flavour"` (u, ubar, d, dbar, s, sbar, c, g). `NULL`:
-#'   flavours for a form, else the evolution basis.
+#' @param basis What the network gives: `"evolution"` or `"flavour"` (u, ubar, d, dbar, s, sbar, c, g).
+#'   `NULL`: flavours for a form, else the evolution basis.
 #' @param charm_asymmetry `TRUE` to fit V15 (or cbar) too.
 #' @param scaling Map x to -1 to 1 and give the network that in place of x and ln x: the number of knots, or
 #'   their x.
 #' @param subtract_one `TRUE` to subtract the network's value at x = 1; `NULL`: with `scaling`.
-#' @param preprocessing `TRUE` to multiply by x^(1-alpha) (1-x)^beta; `NULL`: not for a form, nor with `scaling`
-#'   unless `alpha` or `beta` are given.
+#' @param preprocessing `TRUE` to multiply by x^(1-alpha) (1-x)^beta; `NULL`: not for a form, nor with
+#'   `scaling` unless `alpha` or `beta` are given.
 #' @param alpha,beta Ranges from which the exponents are drawn, in place of those of NNPDF4.0: lists such as
 #'   `list(g = c(0.7, 1.1))`, by output.
 #' @param trainable_exponents `TRUE` to train alpha and beta after they were drawn.
@@ -60,7 +60,11 @@ pdf_model <- function(network = NULL, ..., nodes = c(25, 20), activation = "tanh
     list(
       network = if (!is.null(network)) keras_text(network, rlang::current_env()),
       nodes = vapply(nodes, check_whole, 1L, arg = "nodes", min = 1, call = rlang::current_env()),
-      activation = if (length(activation) > 1) as.list(as.character(activation)) else check_string(activation),
+      activation = if (length(activation) > 1) {
+        as.list(as.character(activation))
+      } else {
+        check_string(activation)
+      },
       initializer = check_string(initializer),
       layer_type = check_choice(layer_type, c("dense", "dense_per_flavour")),
       dropout = check_number(dropout, min = 0, max = 1),
@@ -83,7 +87,8 @@ pdf_model <- function(network = NULL, ..., nodes = c(25, 20), activation = "tanh
 #' @export
 print.pdf_model <- function(x, ...) {
   outputs <- if (x$charm_asymmetry) 9 else 8
-  factor <- x$preprocessing %||% (is.null(x$form) && (is.null(x$scaling) || !is.null(x$alpha) || !is.null(x$beta)))
+  ranged <- !is.null(x$alpha) || !is.null(x$beta)
+  factor <- x$preprocessing %||% (is.null(x$form) && (is.null(x$scaling) || ranged))
   cat_text(
     if (!is.null(x$form)) {
       "PDF model: the form {x$form}"

@@ -19,10 +19,10 @@
 #' @param hidden Widths of the hidden layers, whole numbers.
 #' @param members Networks in the ensemble; their spread is the uncertainty of a prediction.
 #' @param validation,test Shares of the states that decide when to stop, and that only measure errors.
-#' @param epochs Passes over the states; `NULL`: as many as make 20000 updates, and at least 100. Derivatives are
-#'   learnt long after values.
-#' @param batch_size,patience States in one step (`NULL` for all), and passes without improvement after which to
-#'   stop (`NULL` for never); the best weights by validation are kept in any case.
+#' @param epochs Passes over the states; `NULL`: as many as make 20000 updates, and at least 100.
+#'   Derivatives are learnt long after values.
+#' @param batch_size,patience States in one step (`NULL` for all), and passes without improvement after
+#'   which to stop (`NULL` for never); the best weights by validation are kept in any case.
 #' @param optimizer A Keras optimizer (made with keras3 or reticulate) or its name; `NULL`: Adam with a
 #'   rate that falls from 3e-3 to zero along a cosine.
 #' @param seed A whole number; `NULL` draws one from R's random numbers, as in [fit_pdf()].
@@ -62,7 +62,8 @@ fit_surrogate <- function(op, states, ..., samples = NULL, loss = NULL, model = 
   settings <- list(
     hidden = as.list(check_wholes(hidden)), members = check_whole(members, min = 1),
     validation = check_number(validation, above = 0, max = 0.9),
-    test = check_number(test, above = 0, max = 0.9), epochs = if (!is.null(epochs)) check_whole(epochs, min = 1),
+    test = check_number(test, above = 0, max = 0.9),
+    epochs = if (!is.null(epochs)) check_whole(epochs, min = 1),
     batch_size = if (!is.null(batch_size)) check_whole(batch_size, min = 1),
     patience = if (!is.null(patience)) check_whole(patience, min = 1),
     reload_results = check_reload(reload_results), callbacks = check_callbacks(callbacks),

@@ -37,7 +37,9 @@ test_that("a network of one's own is fitted, and its description survives", {
   small <- fit_pdf("hera", model = model, replicas = 2, seed = 1, control = small_control())
   expect_identical(ncol(coef(small)), 3L * 6L + 7L * 8L)
   # Keras counts layers through the session; a fit does not say what was made before it.
-  expect_identical(colnames(coef(small))[c(1, 13, 19)], c("dense/kernel[1]", "dense/bias[1]", "dense_1/kernel[1]"))
+  expect_identical(
+    colnames(coef(small))[c(1, 13, 19)], c("dense/kernel[1]", "dense/bias[1]", "dense_1/kernel[1]")
+  )
   wrong <- keras$Sequential(list(keras$Input(tuple_of(2L)), keras$layers$Dense(3L)))
   expect_error(fit_pdf("hera", model = pdf_model(wrong), replicas = 1), class = "partonfit_error_setting")
 })

@@ -12,7 +12,8 @@ python_only <- c(
   CSVLogger = "a path in callbacks", TensorBoard = "needs a Python object",
   SurrogateDesign = "made within fit_surrogate()", surrogate_design = "made within fit_surrogate()",
   load_data = "pdf_data()", load_theory = "named by fit_pdf(theory = )", load_fit = "readRDS()",
-  TheoryCovariance = "not in R yet", load_theory_covariance = "not in R yet", scale_covariance = "not in R yet",
+  TheoryCovariance = "not in R yet", load_theory_covariance = "not in R yet",
+  scale_covariance = "not in R yet",
   toy_pdf = "the name 'toy'", predictions = "fitted()", train = "train_stateless()"
 )
 
