@@ -177,19 +177,9 @@ def fit_pdf(
     compression = None
     if operator is None:
         result, compression = fit_replicas(
-            data,
-            mapped,
-            t0_predictions,
-            model,
-            drawn,
-            seed,
-            control,
-            resolve_pdf("toy"),
-            progress,
-            penalty,
-            uncertain,
+            data, mapped, t0_predictions, model, drawn, seed, control, resolve_pdf("toy"), progress, penalty, uncertain,
             **loop,
-        )
+        )  # fmt: skip
     else:
         result = fit_black_box(data, forward, t0_predictions, model, drawn, seed, control, progress, uncertain, **loop)
     trained = time.perf_counter()
